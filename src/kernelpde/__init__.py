@@ -1,0 +1,29 @@
+"""Nonlinear PDEs, PDE systems and inverse problems with Gaussian processes."""
+
+from kernelpde.errors import InputError as InputError
+from kernelpde.errors import KernelPDEError as KernelPDEError
+from kernelpde.errors import PrecisionError as PrecisionError
+from kernelpde.errors import SolveError as SolveError
+from kernelpde.geometry import Ball as Ball
+from kernelpde.geometry import Box as Box
+from kernelpde.geometry import PointCloud as PointCloud
+from kernelpde.geometry import united as united
+from kernelpde.kernels import AbstractKernel as AbstractKernel
+from kernelpde.kernels import Constant as Constant
+from kernelpde.kernels import Function as Function
+from kernelpde.kernels import Gaussian as Gaussian
+from kernelpde.kernels import Matern as Matern
+from kernelpde.kernels import Periodic as Periodic
+from kernelpde.kernels import Polynomial as Polynomial
+from kernelpde.kernels import RationalQuadratic as RationalQuadratic
+from kernelpde.kernels import freeze as freeze
+from kernelpde.kernels import hyperparameters as hyperparameters
+from kernelpde.linalg import Dense as Dense
+from kernelpde.problem import Condition as Condition
+from kernelpde.problem import Field as Field
+from kernelpde.problem import Problem as Problem
+from kernelpde.solve import RESULT as RESULT
+from kernelpde.solve import GaussNewton as GaussNewton
+from kernelpde.solve import LevenbergMarquardt as LevenbergMarquardt
+from kernelpde.solve import Solution as Solution
+from kernelpde.solve import solve as solve

@@ -1,0 +1,69 @@
+"""Batches of linear functionals."""
+
+from collections.abc import Sequence
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from kernelpde.errors import InputError
+from kernelpde.functionals._jet import Term
+
+
+class Functionals(eqx.Module):
+    """M linear functionals φᵢ(u) = Σₜ cᵢₜ Σ_{γ ∈ Γₜ} ∂^γ u_{fₜ}(xᵢ), each local at one point.
+
+    A pytree whose arrays share one leading axis: it can be sliced, gathered, padded, mapped over
+    and sharded. Which derivatives of which field occur is static and the same for all.
+
+    **Attributes:**
+
+    - `points`: xᵢ.
+    - `coefficients`: cᵢₜ, one column per term.
+    - `terms`: (fₜ, Γₜ).
+    """
+
+    points: Float[Array, "M d"]
+    coefficients: Float[Array, "M T"]
+    terms: tuple[Term, ...] = eqx.field(static=True)
+
+    def __len__(self) -> int:
+        return self.points.shape[0]
+
+    def __getitem__(self, index) -> "Functionals":
+        return Functionals(self.points[index], self.coefficients[index], self.terms)
+
+    def scaled(self, factors: Float[Array, "M"]) -> "Functionals":
+        """Each functional times a number."""
+        return Functionals(self.points, factors[:, None] * self.coefficients, self.terms)
+
+    def on_terms(self, terms: Sequence[Term]) -> "Functionals":
+        """The same functionals over a larger list of terms, with zeros for the new ones."""
+        columns = [
+            self.coefficients[:, self.terms.index(term)]
+            if term in self.terms
+            else jnp.zeros(len(self))
+            for term in terms
+        ]
+        missing = set(self.terms) - set(terms)
+        if missing:
+            raise InputError(f"Functionals.on_terms: {missing} would be lost.")
+        return Functionals(self.points, jnp.stack(columns, axis=1), tuple(terms))
+
+
+def evaluation(points: Float[Array, "M d"], term: Term) -> Functionals:
+    """The functionals that read one entry of the jet at each point."""
+    return Functionals(points, jnp.ones((points.shape[0], 1)), (term,))
+
+
+def concatenate(batches: Sequence[Functionals]) -> Functionals:
+    """One batch with the rows of all, over the union of their terms."""
+    terms = tuple(sorted({term for batch in batches for term in batch.terms}))
+    if len(batches) == 1:
+        return batches[0]
+    widened = [batch.on_terms(terms) for batch in batches]
+    return Functionals(
+        jnp.concatenate([batch.points for batch in widened]),
+        jnp.concatenate([batch.coefficients for batch in widened]),
+        terms,
+    )

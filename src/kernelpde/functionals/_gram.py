@@ -1,0 +1,195 @@
+"""Gram blocks κ(Φ, Ψ)ᵢⱼ = Σ_f φᵢ ψⱼ κ_f: dense, in row tiles, and as products with vectors.
+
+Everything here is made of one elementwise stage: derivatives of the kernel at pairs of points times
+coefficients. It holds for any two batches, so that a whole matrix, a tile of rows and a small
+gathered block under `vmap` are the same code.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeAlias
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from kernelpde.functionals._batch import Functionals, concatenate
+from kernelpde.functionals._jet import Term
+from kernelpde.kernels import AbstractKernel
+
+Kernels: TypeAlias = tuple[AbstractKernel, ...]
+"""One kernel per field; fields are independent a priori."""
+
+DEFAULT_MEMORY = 2**23
+"""Bytes that a tile of pairs takes, all its temporaries included: about what a cache holds.
+
+Larger tiles are slower, since fresh memory costs more than arithmetic."""
+
+_LIVE_ARRAYS = 6
+"""How many arrays of a tile's size XLA keeps alive while it computes one; measured."""
+
+
+def _half_applied(
+    kernels: Kernels, points: Float[Array, "M d"], terms: Sequence[Term], right: Functionals
+) -> list[Array | None]:
+    """∂^γ ψⱼ κ at (xᵢ, yⱼ), summed over the γ of each left term: an (M, N) array, None if zero."""
+    x = tuple(points[:, i, None] for i in range(points.shape[1]))
+    y = tuple(right.points[None, :, i] for i in range(points.shape[1]))
+    rows: list[Array | None] = [None] * len(terms)
+    for field, kernel in enumerate(kernels):
+        pairs = [
+            (s, t)
+            for s, left_term in enumerate(terms)
+            for t, right_term in enumerate(right.terms)
+            if left_term.field == right_term.field == field
+        ]
+        if not pairs:
+            continue
+        orders = sorted(
+            {(a, b) for s, t in pairs for a in terms[s].orders for b in right.terms[t].orders}
+        )
+        partials = dict(zip(orders, kernel.partials(x, y, orders), strict=True))
+        for s, t in pairs:
+            value = _sum(
+                partials[a, b] for a in terms[s].orders for b in right.terms[t].orders
+            )
+            if value is not None:
+                rows[s] = _sum([rows[s], right.coefficients[None, :, t] * value])
+    return rows
+
+
+def _sum(parts: Iterable[Array | None]) -> Array | None:
+    """The sum of what is there; None if nothing is."""
+    total = None
+    for part in parts:
+        if part is not None:
+            total = part if total is None else total + part
+    return total
+
+
+def gram(kernels: Kernels, left: Functionals, right: Functionals) -> Float[Array, "M N"]:
+    """κ(Φ, Ψ), the matrix of φᵢ ψⱼ κ, summed over fields.
+
+    **Arguments:**
+
+    - `kernels`: one kernel per field.
+    - `left`, `right`: the functionals Φ and Ψ.
+    """
+    rows = _half_applied(kernels, left.points, left.terms, right)
+    total = _sum(
+        None if row is None else left.coefficients[:, s, None] * row for s, row in enumerate(rows)
+    )
+    return jnp.zeros((len(left), len(right))) if total is None else total
+
+
+def gram_of_blocks(kernels: Kernels, batches: Sequence[Functionals]) -> Float[Array, "M M"]:
+    """κ(Φ, Φ) for functionals given in several batches, one below the other.
+
+    Written block by block, or as one block over the union of terms: whichever has less to compute.
+    A block's own pass over memory is worth about `_PASS` pairs of derivatives.
+    """
+    union = concatenate(batches)
+
+    def pairs(left: Functionals, right: Functionals) -> int:
+        matching = sum(
+            len(s.orders) * len(t.orders)
+            for s in left.terms
+            for t in right.terms
+            if s.field == t.field
+        )
+        return len(left) * len(right) * matching
+
+    apart = sum(pairs(a, b) for a in batches for b in batches)
+    if len(batches) == 1 or pairs(union, union) <= apart + _PASS * len(union) ** 2:
+        return gram(kernels, union, union)
+    rows = [
+        jnp.concatenate([gram(kernels, left, right) for right in batches], axis=1)
+        for left in batches
+    ]
+    return jnp.concatenate(rows, axis=0)
+
+
+_PASS = 8
+
+
+def gram_diagonal(kernels: Kernels, functionals: Functionals) -> Float[Array, "M"]:
+    """φᵢ φᵢ κ for each functional."""
+    return jax.vmap(lambda one: gram(kernels, one, one)[0, 0])(
+        Functionals(
+            functionals.points[:, None], functionals.coefficients[:, None], functionals.terms
+        )
+    )
+
+
+def jets(
+    kernels: Kernels,
+    points: Float[Array, "N d"],
+    terms: Sequence[Term],
+    expansion: Sequence[Functionals],
+    *,
+    memory: int = DEFAULT_MEMORY,
+) -> Float[Array, "N T"]:
+    """The jet entries at points of u = Σⱼ ψⱼ κ(·, y), an expansion in functionals.
+
+    **Arguments:**
+
+    - `kernels`: one kernel per field.
+    - `points`: where.
+    - `terms`: which entries, in this order.
+    - `expansion`: the functionals ψⱼ with their weights multiplied in, in one or more batches.
+    - `memory`: bytes that a tile of pairs may take.
+    """
+    terms = tuple(terms)
+    if not terms:
+        return jnp.zeros((points.shape[0], 0))
+    columns = sum(len(batch) for batch in expansion)
+
+    def tile(rows: Float[Array, "n d"]) -> Float[Array, "n T"]:
+        total = [jnp.zeros(rows.shape[0])] * len(terms)
+        for batch in expansion:
+            ones = jnp.ones(len(batch))
+            for s, row in enumerate(_half_applied(kernels, rows, terms, batch)):
+                if row is not None:
+                    total[s] = total[s] + row @ ones
+        return jnp.stack(total, axis=1)
+
+    return _in_row_tiles(tile, points, columns * len(terms), memory)
+
+
+def matvec(
+    kernels: Kernels,
+    left: Functionals,
+    right: Functionals,
+    vector: Float[Array, "N"],
+    *,
+    memory: int = DEFAULT_MEMORY,
+) -> Float[Array, "M"]:
+    """κ(Φ, Ψ) v, tile by tile: the matrix is never whole.
+
+    **Arguments:**
+
+    - `kernels`: one kernel per field.
+    - `left`, `right`: Φ and Ψ.
+    - `vector`: v.
+    - `memory`: bytes that a tile may take.
+    """
+    return _in_row_tiles(
+        lambda rows: gram(kernels, rows, right) @ vector, left, len(right), memory
+    )
+
+
+def _in_row_tiles(function: Callable, rows, columns: int, memory: int) -> Array:
+    """`function(rows)`, computed for as many rows at a time as the memory allows."""
+    count = jax.tree.leaves(rows)[0].shape[0]
+    size = max(1, memory // (8 * _LIVE_ARRAYS * max(columns, 1)))
+    if count <= size:
+        return function(rows)
+    tiles = -(-count // size)
+    size = -(-count // tiles)
+
+    def padded(leaf: Array) -> Array:
+        # Repeating the last row keeps the padding inside the domain, where everything is finite.
+        extra = jnp.broadcast_to(leaf[-1:], (tiles * size - count, *leaf.shape[1:]))
+        return jnp.concatenate([leaf, extra]).reshape(tiles, size, *leaf.shape[1:])
+
+    result = jax.lax.map(function, jax.tree.map(padded, rows))
+    return result.reshape(tiles * size, *result.shape[2:])[:count]

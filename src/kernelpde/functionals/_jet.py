@@ -1,0 +1,122 @@
+"""The local view of a field at a point: what a residual may ask of it."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from kernelpde.errors import InputError
+from kernelpde.kernels import MultiIndex
+
+
+class Term(NamedTuple):
+    """One entry of a jet: a sum of partial derivatives of one field.
+
+    Most entries are a single derivative. The Laplacian is one entry and not several: its parts
+    share a coefficient, so that a Gram matrix has fewer products to form.
+
+    **Attributes:**
+
+    - `field`: the number of the field.
+    - `orders`: the multi-indices γ of the derivatives that are added up.
+    """
+
+    field: int
+    orders: tuple[MultiIndex, ...]
+
+
+class Frame(NamedTuple):
+    """What a jet knows about the space it lives in.
+
+    **Attributes:**
+
+    - `coordinates`: the names of all coordinates, in order.
+    - `spatial`: the indices of those over which gradient and Laplacian are taken: all but time.
+    """
+
+    coordinates: tuple[str, ...]
+    spatial: tuple[int, ...]
+
+    def order(self, *along: int | str) -> MultiIndex:
+        """The multi-index of a derivative along coordinates given by index or name."""
+        dimension = len(self.coordinates)
+        orders = [0] * dimension
+        for coordinate in along:
+            if isinstance(coordinate, str):
+                if coordinate not in self.coordinates:
+                    raise InputError(
+                        f"Unknown coordinate {coordinate!r}; the domain has "
+                        f"{', '.join(map(repr, self.coordinates))}."
+                    )
+                coordinate = self.coordinates.index(coordinate)
+            if not 0 <= coordinate < dimension:
+                raise InputError(
+                    f"Coordinate number {coordinate} does not exist; the domain has {dimension}: "
+                    f"{', '.join(map(repr, self.coordinates))}."
+                )
+            orders[coordinate] += 1
+        return tuple(orders)
+
+
+    @property
+    def laplacian(self) -> tuple[MultiIndex, ...]:
+        """The multi-indices whose derivatives add up to the Laplacian in space."""
+        return tuple(self.order(i, i) for i in self.spatial)
+
+
+class Jet:
+    """A field at one point: its value and its derivatives, as a residual sees them.
+
+    `u.value`, `u.d("x")`, `u.d("x", "y")`, `u.d(0, 0)`, `u.gradient`, `u.hessian`, `u.laplacian`
+    and, on a boundary piece with normals, `u.normal_derivative`. In a space-time domain gradient,
+    Hessian and Laplacian are those in space.
+    """
+
+    def __init__(
+        self,
+        field: int,
+        frame: Frame,
+        lookup: Callable[[Term], Array],
+        normal: Float[Array, "d"] | None = None,
+    ):
+        self._field = field
+        self._frame = frame
+        self._lookup = lookup
+        self._normal = normal
+
+    def d(self, *coordinates: int | str) -> Float[Array, ""]:
+        """The partial derivative along each coordinate given, by index or name."""
+        return self._lookup(Term(self._field, (self._frame.order(*coordinates),)))
+
+    @property
+    def value(self) -> Float[Array, ""]:
+        return self.d()
+
+    @property
+    def gradient(self) -> Float[Array, "s"]:
+        """First derivatives in space."""
+        return jnp.stack([self.d(i) for i in self._frame.spatial])
+
+    @property
+    def hessian(self) -> Float[Array, "s s"]:
+        """Second derivatives in space."""
+        spatial = self._frame.spatial
+        return jnp.stack([jnp.stack([self.d(i, j) for j in spatial]) for i in spatial])
+
+    @property
+    def laplacian(self) -> Float[Array, ""]:
+        """Sum of the second derivatives in space."""
+        return self._lookup(Term(self._field, self._frame.laplacian))
+
+    @property
+    def normal_derivative(self) -> Float[Array, ""]:
+        """Derivative along the outward normal of the boundary piece."""
+        if self._normal is None:
+            raise InputError(
+                "normal_derivative needs normals, and the points of this condition have none. "
+                "Use a boundary piece, or a PointCloud with normals."
+            )
+        first, *others = (self._normal[i] * self.d(i) for i in range(len(self._frame.coordinates)))
+        return sum(others, start=first)
+

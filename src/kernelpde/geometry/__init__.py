@@ -1,0 +1,14 @@
+"""Domains, their boundary pieces and normals, and how to draw points from them."""
+
+from kernelpde.geometry._domain import AbstractDomain as AbstractDomain
+from kernelpde.geometry._domain import Ball as Ball
+from kernelpde.geometry._domain import Box as Box
+from kernelpde.geometry._domain import Combination as Combination
+from kernelpde.geometry._region import AbstractRegion as AbstractRegion
+from kernelpde.geometry._region import Patch as Patch
+from kernelpde.geometry._region import Patches as Patches
+from kernelpde.geometry._region import PointCloud as PointCloud
+from kernelpde.geometry._region import Sample as Sample
+from kernelpde.geometry._region import Space as Space
+from kernelpde.geometry._region import united as united
+from kernelpde.geometry._sampling import METHODS as METHODS

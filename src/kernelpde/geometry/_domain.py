@@ -1,0 +1,290 @@
+"""Domains: boxes, balls, and what can be cut and joined from them."""
+
+import abc
+from collections.abc import Mapping
+from math import gamma, pi, prod
+
+import numpy as np
+from jaxtyping import Float
+from scipy.special import ndtri
+
+from kernelpde.errors import InputError
+from kernelpde.geometry._region import Patch, Patches, Sample, Space
+
+
+class AbstractDomain(abc.ABC):
+    """An open set with a boundary made of named pieces.
+
+    `a & b`, `a | b` and `a - b` are intersection, union and difference.
+    """
+
+    space: Space
+    fills_its_bounds: bool
+
+    @property
+    @abc.abstractmethod
+    def bounds(self) -> Float[np.ndarray, "d 2"]:
+        """Lower and upper ends of a box that holds the domain."""
+
+    @property
+    @abc.abstractmethod
+    def pieces(self) -> Mapping[str, Patch]:
+        """The pieces of the boundary by name."""
+
+    @abc.abstractmethod
+    def signed_distance(self, points: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n"]:
+        """Negative inside, positive outside, zero on the boundary; a bound on the distance."""
+
+    @property
+    def interior(self) -> Patch:
+        """The domain itself, to draw points from."""
+        lower, upper = self.bounds.T
+        keeps = None if self.fills_its_bounds else lambda p: self.signed_distance(p) < 0
+
+        def chart(unit: np.ndarray) -> Sample:
+            return Sample(lower + unit * (upper - lower), None)
+
+        return Patch("interior", self.space, len(lower), chart, prod(upper - lower), keeps)
+
+    @property
+    def boundary(self) -> Patches:
+        """All pieces of the boundary; in a space-time box those in space."""
+        return Patches("boundary", self.space, tuple(self.pieces.values()))
+
+    def __getitem__(self, name: str) -> Patch:
+        if name not in self.pieces:
+            raise InputError(
+                f"There is no boundary piece {name!r}; the domain has "
+                f"{', '.join(map(repr, self.pieces))}."
+            )
+        return self.pieces[name]
+
+    def __and__(self, other: "AbstractDomain") -> "Combination":
+        return Combination("intersection", self, other)
+
+    def __or__(self, other: "AbstractDomain") -> "Combination":
+        return Combination("union", self, other)
+
+    def __sub__(self, other: "AbstractDomain") -> "Combination":
+        return Combination("difference", self, other)
+
+
+class Box(AbstractDomain):
+    """A product of intervals: `Box(x=(0, 1), y=(0, 1))`, or in space-time `Box(t=(0, 1), x=(-1, 1),
+    time="t")`.
+
+    Its sides are named after where they lie, `"x=0"` and `"x=1"`; `box.at(x=0)` finds the same.
+
+    **Arguments:**
+
+    - `time`: the name of the coordinate that is time, if one is. Its two sides are then `initial`
+      and `final`, and do not belong to `boundary`.
+    - `**intervals`: lower and upper end of each coordinate.
+    """
+
+    fills_its_bounds = True
+
+    def __init__(self, *, time: str | None = None, **intervals: tuple[float, float]):
+        if not intervals:
+            raise InputError("Box: expected at least one interval, such as Box(x=(0, 1)).")
+        for name, interval in intervals.items():
+            ends = np.asarray(interval, dtype=float)
+            if ends.shape != (2,) or not np.isfinite(ends).all() or ends[0] >= ends[1]:
+                raise InputError(
+                    f"Box: {name} must be an interval (low, high) with low < high; got {interval}."
+                )
+        if time is not None and time not in intervals:
+            raise InputError(
+                f"Box: the time coordinate {time!r} is not among {', '.join(map(repr, intervals))}."
+            )
+        self.space = Space(tuple(intervals), time)
+        self._bounds = np.array([list(map(float, ends)) for ends in intervals.values()])
+
+    @property
+    def bounds(self):
+        return self._bounds
+
+    def signed_distance(self, points):
+        lower, upper = self._bounds.T
+        outside = np.maximum(lower - points, points - upper)
+        return np.linalg.norm(np.maximum(outside, 0.0), axis=1) + np.minimum(
+            outside.max(axis=1), 0.0
+        )
+
+    def _side(self, axis: int, end: int) -> Patch:
+        lower, upper = self._bounds.T
+        others = [i for i in range(len(lower)) if i != axis]
+        value = self._bounds[axis, end]
+
+        def chart(unit: np.ndarray) -> Sample:
+            points = np.full((len(unit), len(lower)), value)
+            points[:, others] = lower[others] + unit * (upper - lower)[others]
+            normals = np.zeros_like(points)
+            normals[:, axis] = 2 * end - 1
+            return Sample(points, normals)
+
+        name = f"{self.space.coordinates[axis]}={value:g}"
+        return Patch(name, self.space, len(others), chart, prod((upper - lower)[others]))
+
+    @property
+    def pieces(self):
+        sides = [self._side(axis, end) for axis in self.space.spatial for end in (0, 1)]
+        return {side.name: side for side in sides}
+
+    def at(self, **where: float) -> Patch:
+        """The side on which one coordinate has the given value."""
+        if len(where) != 1:
+            raise InputError(f"Box.at: expected one coordinate, such as at(x=0); got {where}.")
+        ((name, value),) = where.items()
+        if name not in self.space.coordinates:
+            raise InputError(
+                f"Unknown coordinate {name!r}; the domain has "
+                f"{', '.join(map(repr, self.space.coordinates))}."
+            )
+        axis = self.space.coordinates.index(name)
+        matches = np.flatnonzero(np.isclose(self._bounds[axis], value, rtol=1e-12, atol=0.0))
+        if not len(matches):
+            low, high = self._bounds[axis]
+            raise InputError(
+                f"Box.at: {name}={value:g} is not a side; {name} runs from {low:g} to {high:g}."
+            )
+        return self._side(axis, int(matches[0]))
+
+    def _end_of_time(self, end: int, name: str) -> Patch:
+        if self.space.time is None:
+            raise InputError(f"Box.{name} needs a time coordinate: Box(t=(0, 1), ..., time='t').")
+        return self._side(self.space.coordinates.index(self.space.time), end)
+
+    @property
+    def initial(self) -> Patch:
+        """The side where time begins."""
+        return self._end_of_time(0, "initial")
+
+    @property
+    def final(self) -> Patch:
+        """The side where time ends."""
+        return self._end_of_time(1, "final")
+
+
+class Ball(AbstractDomain):
+    """All points nearer than `radius` to `center`; its boundary is the piece `"sphere"`.
+
+    **Arguments:**
+
+    - `center`: as many numbers as there are coordinates.
+    - `radius`: positive.
+    - `coordinates`: their names; x, y, z by default, and x0, x1, ... beyond three.
+    """
+
+    fills_its_bounds = False
+
+    def __init__(self, center, radius: float, coordinates: tuple[str, ...] | None = None):
+        self._center = np.atleast_1d(np.asarray(center, dtype=float))
+        self._radius = float(radius)
+        dimension = len(self._center)
+        if coordinates is None:
+            coordinates = (
+                ("x", "y", "z")[:dimension]
+                if dimension <= 3
+                else tuple(f"x{i}" for i in range(dimension))
+            )
+        if not (np.isfinite(self._center).all() and 0 < self._radius < np.inf):
+            raise InputError(f"Ball: radius must be positive and finite; got {radius}.")
+        if dimension < 2:
+            raise InputError("Ball: expected at least two coordinates; an interval is a Box.")
+        if len(coordinates) != dimension:
+            raise InputError(
+                f"Ball: {dimension} numbers in the center but {len(coordinates)} coordinate names."
+            )
+        self.space = Space(tuple(coordinates))
+
+    @property
+    def bounds(self):
+        return np.stack([self._center - self._radius, self._center + self._radius], axis=1)
+
+    def signed_distance(self, points):
+        return np.linalg.norm(points - self._center, axis=1) - self._radius
+
+    @property
+    def pieces(self):
+        dimension = len(self._center)
+
+        def chart(unit: np.ndarray) -> Sample:
+            directions = _directions(unit, dimension)
+            return Sample(self._center + self._radius * directions, directions)
+
+        parameters = {2: 1, 3: 2}.get(dimension, dimension)
+        area = 2 * pi ** (dimension / 2) / gamma(dimension / 2) * self._radius ** (dimension - 1)
+        return {"sphere": Patch("sphere", self.space, parameters, chart, area)}
+
+
+def _directions(unit: np.ndarray, dimension: int) -> np.ndarray:
+    """Points of a cube to points of the unit sphere, uniform to uniform."""
+    if dimension == 2:
+        angle = 2 * pi * unit[:, 0]
+        return np.stack([np.cos(angle), np.sin(angle)], axis=1)
+    if dimension == 3:
+        height, angle = 2 * unit[:, 0] - 1, 2 * pi * unit[:, 1]
+        width = np.sqrt(1 - height**2)
+        return np.stack([width * np.cos(angle), width * np.sin(angle), height], axis=1)
+    normal = ndtri(np.clip(unit, 1e-15, 1 - 1e-15))
+    return normal / np.linalg.norm(normal, axis=1, keepdims=True)
+
+
+class Combination(AbstractDomain):
+    """Intersection, union or difference of two domains, by their signed distances.
+
+    A piece of the boundary is a piece of one of the two, less what the other covers or removes;
+    pieces of the second that share a name with one of the first are marked with a prime.
+    """
+
+    fills_its_bounds = False
+
+    def __init__(self, kind: str, first: AbstractDomain, second: AbstractDomain):
+        if first.space.coordinates != second.space.coordinates:
+            raise InputError(
+                f"The {kind} of domains needs the same coordinates; got "
+                f"{first.space.coordinates} and {second.space.coordinates}."
+            )
+        self._kind = kind
+        self._first = first
+        self._second = second
+        self.space = first.space
+
+    @property
+    def bounds(self):
+        a, b = self._first.bounds, self._second.bounds
+        if self._kind == "difference":
+            return a
+        lower, upper = (
+            (np.minimum, np.maximum) if self._kind == "union" else (np.maximum, np.minimum)
+        )
+        combined = np.stack([lower(a[:, 0], b[:, 0]), upper(a[:, 1], b[:, 1])], axis=1)
+        if (combined[:, 0] >= combined[:, 1]).any():
+            raise InputError("The intersection of the two domains is empty.")
+        return combined
+
+    def signed_distance(self, points):
+        a, b = self._first.signed_distance(points), self._second.signed_distance(points)
+        if self._kind == "union":
+            return np.minimum(a, b)
+        return np.maximum(a, b if self._kind == "intersection" else -b)
+
+    @property
+    def pieces(self):
+        first, second = self._first.signed_distance, self._second.signed_distance
+        inside_second = self._kind == "intersection"
+        outside_first = self._kind == "union"
+        found: dict[str, Patch] = {}
+        for name, patch in self._first.pieces.items():
+            found[name] = patch.restricted(
+                lambda p: second(p) < 0 if inside_second else second(p) > 0
+            )
+        for name, patch in self._second.pieces.items():
+            while name in found:
+                name += "'"
+            found[name] = patch.restricted(
+                lambda p: first(p) > 0 if outside_first else first(p) < 0,
+                flip=self._kind == "difference",
+            )
+        return found

@@ -1,0 +1,246 @@
+"""Sets of points that a condition can live on."""
+
+import abc
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+from kernelpde.errors import InputError
+from kernelpde.geometry._sampling import unit_points
+
+
+class Sample(NamedTuple):
+    """Points, and outward unit normals where the region has them."""
+
+    points: Float[np.ndarray, "n d"]
+    normals: Float[np.ndarray, "n d"] | None
+
+
+@dataclass(frozen=True, eq=False)
+class Space:
+    """The coordinates of a domain: their names, and which of them is time."""
+
+    coordinates: tuple[str, ...]
+    time: str | None = None
+
+    @property
+    def spatial(self) -> tuple[int, ...]:
+        return tuple(i for i, name in enumerate(self.coordinates) if name != self.time)
+
+
+class AbstractRegion(abc.ABC):
+    """Something that points can be drawn from: an interior, a boundary piece, a cloud."""
+
+    name: str
+    space: Space | None
+
+    @property
+    @abc.abstractmethod
+    def has_normals(self) -> bool:
+        """Whether a condition here may ask for the normal derivative."""
+
+    @abc.abstractmethod
+    def sample(
+        self, count: int | None, rng: np.random.Generator, method: str = "uniform"
+    ) -> Sample:
+        """Draw points.
+
+        **Arguments:**
+
+        - `count`: how many; a region that is itself a finite set takes `None`.
+        - `rng`: the source of randomness.
+        - `method`: see `kernelpde.geometry.METHODS`.
+        """
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name}>"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Patch(AbstractRegion):
+    """The image of the unit cube under a map, less the points that `keeps` refuses.
+
+    **Attributes:**
+
+    - `parameters`: the dimension of the cube.
+    - `chart`: takes points of the cube to points and normals, preserving measure up to a constant.
+    - `measure`: length, area or volume before anything is refused.
+    - `keeps`: tells which points belong; `None` if all do.
+    """
+
+    name: str
+    space: Space
+    parameters: int
+    chart: Callable[[np.ndarray], Sample]
+    measure: float
+    keeps: Callable[[np.ndarray], np.ndarray] | None = None
+
+    @property
+    def has_normals(self):
+        return self.chart(np.full((1, self.parameters), 0.5)).normals is not None
+
+    def fraction(self) -> float:
+        """Which part of the image is kept, estimated on 4096 fixed points."""
+        if self.keeps is None:
+            return 1.0
+        trial = unit_points(4096, self.parameters, "sobol", np.random.default_rng(0))
+        return float(np.mean(self.keeps(self.chart(trial).points)))
+
+    def sample(self, count, rng, method="uniform"):
+        count = _counted(self, count)
+        if self.parameters == 0 and count > 1:
+            raise InputError(f"The region {self.name!r} is a single point; got {count}.")
+        if self.keeps is None:
+            return self.chart(unit_points(count, self.parameters, method, rng))
+        fraction = self.fraction()
+        if fraction == 0.0:
+            raise InputError(
+                f"The region {self.name!r} is empty: none of 4096 points tried belongs to it. "
+                "Leave it out, or check how the domain was put together."
+            )
+        if method == "grid":
+            raise InputError(
+                f"The region {self.name!r} is not an image of a cube; a grid does not fit it. "
+                "Use another sampling method."
+            )
+        drawn = int(1.1 * count / fraction) + 32
+        for _ in range(20):
+            sample = self.chart(unit_points(drawn, self.parameters, method, rng))
+            kept = np.flatnonzero(self.keeps(sample.points))[:count]
+            if len(kept) == count:
+                normals = None if sample.normals is None else sample.normals[kept]
+                return Sample(sample.points[kept], normals)
+            drawn *= 2
+        raise InputError(f"The region {self.name!r} is too small to draw {count} points from.")
+
+    def restricted(self, keeps: Callable[[np.ndarray], np.ndarray], flip: bool = False) -> "Patch":
+        """The part of this patch where `keeps` holds, with normals turned round if `flip`."""
+        before, chart = self.keeps, self.chart
+
+        def both(points: np.ndarray) -> np.ndarray:
+            return keeps(points) if before is None else before(points) & keeps(points)
+
+        def flipped(unit: np.ndarray) -> Sample:
+            points, normals = chart(unit)
+            return Sample(points, None if normals is None else -normals)
+
+        return Patch(
+            self.name, self.space, self.parameters, flipped if flip else chart, self.measure, both
+        )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Patches(AbstractRegion):
+    """Several patches taken together, each with its share of the points by measure."""
+
+    name: str
+    space: Space
+    patches: tuple[Patch, ...]
+
+    @property
+    def has_normals(self):
+        return all(patch.has_normals for patch in self.patches)
+
+    def sample(self, count, rng, method="uniform"):
+        count = _counted(self, count)
+        sizes = np.array([patch.measure * patch.fraction() for patch in self.patches])
+        if not sizes.any():
+            raise InputError(
+                f"The region {self.name!r} is empty: none of its pieces has any point."
+            )
+        if all(patch.parameters == 0 for patch in self.patches):
+            if count != len(self.patches):
+                raise InputError(
+                    f"The region {self.name!r} consists of {len(self.patches)} single points; "
+                    f"got a request for {count}."
+                )
+            shares = np.ones(count, dtype=int)
+        elif method == "uniform":
+            shares = rng.multinomial(count, sizes / sizes.sum())
+        else:
+            shares = _apportioned(count, sizes / sizes.sum())
+        samples = [
+            patch.sample(int(share), rng, method)
+            for patch, share in zip(self.patches, shares, strict=True)
+            if share
+        ]
+        points = np.concatenate([sample.points for sample in samples])
+        normals = [sample.normals for sample in samples if sample.normals is not None]
+        return Sample(points, np.concatenate(normals) if len(normals) == len(samples) else None)
+
+    def __or__(self, other: "Patches | Patch") -> "Patches":
+        return united([self, other])
+
+
+def united(regions: Sequence[Patches | Patch]) -> Patches:
+    """Several boundary pieces as one region."""
+    patches = [
+        patch
+        for region in regions
+        for patch in (region.patches if isinstance(region, Patches) else (region,))
+    ]
+    name = " | ".join(region.name for region in regions)
+    return Patches(name, patches[0].space, tuple(patches))
+
+
+class PointCloud(AbstractRegion):
+    """Points of the user's own, with or without outward normals.
+
+    **Arguments:**
+
+    - `points`: one row per point.
+    - `normals`: one row per point, if a condition asks for the normal derivative.
+    - `name`: what to call them in messages.
+    """
+
+    def __init__(self, points, normals=None, name: str = "point cloud"):
+        self.points = np.asarray(points, dtype=np.float64)
+        self.normals = None if normals is None else np.asarray(normals, dtype=np.float64)
+        self.name = name
+        self.space = None
+        if self.points.ndim != 2 or not len(self.points):
+            raise InputError(
+                f"{name}: expected points of shape (n, d) with n > 0; got {self.points.shape}."
+            )
+        if self.normals is not None and self.normals.shape != self.points.shape:
+            raise InputError(
+                f"{name}: expected normals of the same shape as the points {self.points.shape}; "
+                f"got {self.normals.shape}."
+            )
+        for label, values in (("points", self.points), ("normals", self.normals)):
+            if values is not None and not np.isfinite(values).all():
+                row = int(np.argwhere(~np.isfinite(values))[0, 0])
+                raise InputError(f"{name}: {label} hold a NaN or infinite entry in row {row}.")
+
+    @property
+    def has_normals(self):
+        return self.normals is not None
+
+    def sample(self, count, rng, method="uniform"):
+        del rng, method
+        if count not in (None, len(self.points)):
+            raise InputError(
+                f"{self.name}: has {len(self.points)} points of its own; got a request for "
+                f"{count}. Leave the count out."
+            )
+        return Sample(self.points, self.normals)
+
+
+def _counted(region: AbstractRegion, count: int | None) -> int:
+    if count is None or count != int(count) or count < 1:
+        raise InputError(
+            f"The region {region.name!r} needs a positive number of points; got {count}."
+        )
+    return int(count)
+
+
+def _apportioned(count: int, shares: np.ndarray) -> np.ndarray:
+    """Whole numbers in proportion to `shares` that add up to `count`: largest remainders."""
+    exact = count * shares
+    whole = np.floor(exact).astype(int)
+    order = np.argsort(whole - exact, kind="stable")
+    whole[order[: count - whole.sum()]] += 1
+    return whole

@@ -1,0 +1,22 @@
+"""Kernels κ(x, y) with exactly the derivatives that a Gram matrix of functionals needs."""
+
+from kernelpde.kernels._frozen import Frozen as Frozen
+from kernelpde.kernels._frozen import freeze as freeze
+from kernelpde.kernels._function import Function as Function
+from kernelpde.kernels._kernel import AbstractKernel as AbstractKernel
+from kernelpde.kernels._kernel import Constant as Constant
+from kernelpde.kernels._kernel import Coordinates as Coordinates
+from kernelpde.kernels._kernel import Product as Product
+from kernelpde.kernels._kernel import Restriction as Restriction
+from kernelpde.kernels._kernel import Scale as Scale
+from kernelpde.kernels._kernel import Sum as Sum
+from kernelpde.kernels._kernel import bind_coordinates as bind_coordinates
+from kernelpde.kernels._multiindex import MultiIndex as MultiIndex
+from kernelpde.kernels._multiindex import OrderPair as OrderPair
+from kernelpde.kernels._parameters import hyperparameters as hyperparameters
+from kernelpde.kernels._periodic import Periodic as Periodic
+from kernelpde.kernels._polynomial import Polynomial as Polynomial
+from kernelpde.kernels._radial import AbstractRadial as AbstractRadial
+from kernelpde.kernels._radial import Gaussian as Gaussian
+from kernelpde.kernels._radial import Matern as Matern
+from kernelpde.kernels._radial import RationalQuadratic as RationalQuadratic

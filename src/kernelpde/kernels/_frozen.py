@@ -1,0 +1,74 @@
+"""Holding parts of a kernel fixed."""
+
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import numpy as np
+
+from kernelpde.kernels._kernel import AbstractKernel
+
+
+class _Held:
+    """Arrays out of sight of JAX's trees: hashable by content, so that they can be static."""
+
+    def __init__(self, tree: Any):
+        leaves, self.structure = jax.tree.flatten(tree)
+        self.leaves = [np.asarray(leaf) if eqx.is_array(leaf) else leaf for leaf in leaves]
+        self._key = (
+            self.structure,
+            tuple(
+                (leaf.shape, str(leaf.dtype), leaf.tobytes())
+                if isinstance(leaf, np.ndarray)
+                else leaf
+                for leaf in self.leaves
+            ),
+        )
+
+    def tree(self) -> Any:
+        return jax.tree.unflatten(self.structure, self.leaves)
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Held) and self._key == other._key
+
+
+class Frozen(AbstractKernel):
+    """A kernel some of whose hyperparameters are held: they are no longer array leaves."""
+
+    learned: AbstractKernel
+    held: _Held = eqx.field(static=True)
+
+    @property
+    def kernel(self) -> AbstractKernel:
+        """The kernel with every number in its place."""
+        return eqx.combine(self.learned, self.held.tree())
+
+    def partials(self, x, y, orders):
+        return self.kernel.partials(x, y, orders)
+
+
+def freeze(kernel: AbstractKernel, where: Callable[[Any], Any] | None = None) -> Frozen:
+    """Hold hyperparameters of a kernel at their present values.
+
+    **Arguments:**
+
+    - `kernel`: any kernel.
+    - `where`: picks the parts to hold, as in `equinox.tree_at`, for example
+      `lambda k: k.first.log_lengthscale`; everything if left out.
+
+    **Returns:**
+
+    The same function of two points, with only the remaining hyperparameters as array leaves.
+    """
+    if where is None:
+        spec = jax.tree.map(eqx.is_inexact_array, kernel)
+    else:
+        spec = jax.tree.map(lambda _: False, kernel)
+        chosen = jax.tree.map(eqx.is_inexact_array, where(kernel))
+        spec = eqx.tree_at(where, spec, chosen)
+    held, learned = eqx.partition(kernel, spec)
+    return Frozen(learned, _Held(held))

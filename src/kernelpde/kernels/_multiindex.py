@@ -1,0 +1,27 @@
+"""Multi-indices: which derivative, as one order per coordinate."""
+
+from collections.abc import Iterator
+from itertools import product
+from math import comb, prod
+from typing import TypeAlias
+
+MultiIndex: TypeAlias = tuple[int, ...]
+OrderPair: TypeAlias = tuple[MultiIndex, MultiIndex]
+"""Orders (alpha, beta) of the mixed partial derivative in x and in y."""
+
+
+def plus(alpha: MultiIndex, beta: MultiIndex) -> MultiIndex:
+    return tuple(a + b for a, b in zip(alpha, beta, strict=True))
+
+
+def minus(alpha: MultiIndex, beta: MultiIndex) -> MultiIndex:
+    return tuple(a - b for a, b in zip(alpha, beta, strict=True))
+
+
+def below(alpha: MultiIndex) -> Iterator[MultiIndex]:
+    """Every multi-index that is componentwise at most `alpha`."""
+    return product(*(range(a + 1) for a in alpha))
+
+
+def binomial(alpha: MultiIndex, beta: MultiIndex) -> int:
+    return prod(comb(a, b) for a, b in zip(alpha, beta, strict=True))

@@ -1,0 +1,71 @@
+"""How kernels hold their numbers.
+
+A positive hyperparameter is given as a positive number and kept as its logarithm, in a field named
+`log_<name>`; every step in that number is then a relative step, and no step can make it negative.
+The hyperparameters of a kernel are exactly its inexact array leaves.
+"""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, ArrayLike, Float
+
+from kernelpde.errors import InputError
+from kernelpde.precision import require_float64
+
+_LOG = "log_"
+
+
+def log_of_positive(owner: str, name: str, value: ArrayLike) -> Float[Array, "..."]:
+    """The logarithm of a positive number or vector of numbers, refusing anything else."""
+    require_float64()
+    if isinstance(value, jax.core.Tracer):
+        return jnp.log(value)
+    numbers = np.asarray(value, dtype=np.float64)
+    if numbers.ndim > 1:
+        raise InputError(
+            f"{owner}: {name} must be a number or one number per coordinate; "
+            f"got an array of shape {numbers.shape}."
+        )
+    if not (np.isfinite(numbers).all() and (numbers > 0).all()):
+        raise InputError(f"{owner}: {name} must be positive and finite; got {numbers.tolist()}.")
+    return jnp.asarray(np.log(numbers))
+
+
+def per_coordinate(
+    owner: str, name: str, values: Float[Array, "..."], dimension: int
+) -> list[Float[Array, ""]]:
+    """One scalar per coordinate, from one shared number or from a vector of them."""
+    if values.ndim == 0:
+        return [values] * dimension
+    if values.shape[-1] != dimension:
+        raise InputError(
+            f"{owner}: {name} has {values.shape[-1]} entries, one per coordinate, but the points "
+            f"have {dimension} coordinates. Give {dimension} numbers, or one for all."
+        )
+    return [values[i] for i in range(dimension)]
+
+
+def hyperparameters(tree: Any) -> dict[str, np.ndarray]:
+    """Every hyperparameter by its dotted name, positive ones as the positive number.
+
+    **Arguments:**
+
+    - `tree`: a kernel, or anything that holds kernels.
+
+    **Returns:**
+
+    A dictionary from names such as `"first.lengthscale"` to numpy arrays.
+    """
+    found = {}
+    for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
+        if eqx.is_inexact_array(leaf):
+            names = [str(getattr(key, "name", getattr(key, "idx", key))) for key in path]
+            is_log = names[-1].startswith(_LOG)
+            names[-1] = names[-1].removeprefix(_LOG)
+            value = np.asarray(leaf)
+            found[".".join(names)] = np.exp(value) if is_log else value
+    return found

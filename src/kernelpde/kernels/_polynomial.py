@@ -1,0 +1,74 @@
+"""The polynomial kernel, a function of the dot product."""
+
+from itertools import product
+from math import factorial, perm, prod
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, ArrayLike, Float
+
+from kernelpde.errors import InputError
+from kernelpde.kernels._kernel import AbstractKernel
+from kernelpde.kernels._multiindex import MultiIndex, binomial, minus
+from kernelpde.kernels._parameters import log_of_positive
+
+
+class Polynomial(AbstractKernel):
+    """κ(x, y) = (c + a x·y)^p.
+
+    With t = c + a x·y and F(t) = t^p,
+
+        ∂ₓ^α ∂ᵧ^β κ = Σ_{k ≤ α, β} binom(β, k) α! / (α-k)! a^(|α|+|β|-|k|) y^(α-k) x^(β-k)
+                      F^(|α|+|β|-|k|)(t).
+
+    **Arguments:**
+
+    - `degree`: p, a positive integer.
+    - `offset`: c.
+    - `slope`: a.
+    """
+
+    log_offset: Float[Array, ""]
+    log_slope: Float[Array, ""]
+    degree: int = eqx.field(static=True)
+
+    def __init__(self, degree: int, offset: ArrayLike = 1.0, slope: ArrayLike = 1.0):
+        if degree < 1 or degree != int(degree):
+            raise InputError(f"Polynomial: degree must be a positive integer; got {degree}.")
+        self.degree = int(degree)
+        self.log_offset = log_of_positive("Polynomial", "offset", offset)
+        self.log_slope = log_of_positive("Polynomial", "slope", slope)
+
+    @property
+    def offset(self) -> Float[Array, ""]:
+        return jnp.exp(self.log_offset)
+
+    @property
+    def slope(self) -> Float[Array, ""]:
+        return jnp.exp(self.log_slope)
+
+    def partials(self, x, y, orders):
+        slope = self.slope
+        t = self.offset + slope * sum(a * b for a, b in zip(x, y, strict=True))
+
+        def derivative(alpha: MultiIndex, beta: MultiIndex) -> Array | None:
+            total = None
+            shared = product(*(range(min(a, b) + 1) for a, b in zip(alpha, beta, strict=True)))
+            for k in shared:
+                order = sum(alpha) + sum(beta) - sum(k)
+                if order > self.degree:
+                    continue
+                count = binomial(beta, k) * prod(
+                    factorial(a) // factorial(a - c) for a, c in zip(alpha, k, strict=True)
+                )
+                term = (count * perm(self.degree, order)) * slope**order * t ** (
+                    self.degree - order
+                )
+                for point, powers in ((y, minus(alpha, k)), (x, minus(beta, k))):
+                    for coordinate, power in zip(point, powers, strict=True):
+                        if power:
+                            term = term * coordinate**power
+                total = term if total is None else total + term
+            return total
+
+        return [derivative(alpha, beta) for alpha, beta in orders]

@@ -1,0 +1,185 @@
+"""Radial kernels: functions of one scaled squared distance, and one formula for their derivatives.
+
+With s = Σᵢ wᵢ (xᵢ - yᵢ)², wᵢ = 1 / ℓᵢ², and a profile ψ(s), write d = x - y. Then
+
+    ∂ᵈ^γ ψ(s) = Σ_{mᵢ ≤ γᵢ/2} ∏ᵢ [ γᵢ! / (mᵢ! (γᵢ - 2mᵢ)!) (2 wᵢ dᵢ)^(γᵢ - 2mᵢ) wᵢ^mᵢ ]
+                ψ^(|γ| - Σ mᵢ)(s)
+
+and ∂ₓ^α ∂ᵧ^β κ = (-1)^|β| ∂ᵈ^(α+β) ψ. The distance itself never appears, so nothing is singular at
+x = y as long as the profile's derivatives in s are exact there.
+"""
+
+import abc
+from functools import partial
+from itertools import product
+from math import factorial, prod
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, ArrayLike, Float
+
+from kernelpde.errors import InputError
+from kernelpde.kernels._kernel import AbstractKernel
+from kernelpde.kernels._multiindex import MultiIndex, plus
+from kernelpde.kernels._parameters import log_of_positive, per_coordinate
+
+
+class AbstractRadial(AbstractKernel):
+    """κ(x, y) = ψ(Σᵢ (xᵢ - yᵢ)² / ℓᵢ²), with one lengthscale for all coordinates or one for each."""
+
+    log_lengthscale: eqx.AbstractVar[Float[Array, "..."]]
+
+    @abc.abstractmethod
+    def profile(self, s: Array, highest: int) -> tuple[Array | None, list[Array | float]]:
+        """ψ and its derivatives in s up to order `highest`: a common factor and the cofactors.
+
+        The factor is multiplied in once at the end; `None` stands for 1.
+        """
+
+    @property
+    def lengthscale(self) -> Float[Array, "..."]:
+        return jnp.exp(self.log_lengthscale)
+
+    def partials(self, x, y, orders):
+        owner = type(self).__name__
+        weights = per_coordinate(
+            owner, "lengthscale", jnp.exp(-2.0 * self.log_lengthscale), len(x)
+        )
+        difference = [a - b for a, b in zip(x, y, strict=True)]
+        wanted = sorted({plus(alpha, beta) for alpha, beta in orders})
+        s = sum(w * d * d for w, d in zip(weights, difference, strict=True))
+        factor, profile = self.profile(jnp.asarray(s), max(map(sum, wanted)))
+        slopes = [2.0 * w * d for w, d in zip(weights, difference, strict=True)]
+        derivative = {gamma: _radial(gamma, profile, slopes, weights) for gamma in wanted}
+        if factor is not None:
+            derivative = {gamma: value * factor for gamma, value in derivative.items()}
+        return [
+            -derivative[plus(alpha, beta)] if sum(beta) % 2 else derivative[plus(alpha, beta)]
+            for alpha, beta in orders
+        ]
+
+
+def _radial(
+    gamma: MultiIndex, profile: list[Array | float], slopes: list[Array], weights: list[Array]
+) -> Array | float:
+    """The formula of this module's docstring for one γ."""
+    total = 0.0
+    for m in product(*(range(g // 2 + 1) for g in gamma)):
+        # Numbers first, then arrays: the scalar part costs nothing per pair.
+        term = prod(
+            factorial(g) // (factorial(k) * factorial(g - 2 * k))
+            for g, k in zip(gamma, m, strict=True)
+        ) * prod(w**k for w, k in zip(weights, m, strict=True) if k)
+        term = term * profile[sum(gamma) - sum(m)]
+        for slope, g, k in zip(slopes, gamma, m, strict=True):
+            if g > 2 * k:
+                term = term * slope ** (g - 2 * k)
+        total = term + total if any(m) else term
+    return total
+
+
+class Gaussian(AbstractRadial):
+    """κ(x, y) = exp(-s / 2), s = Σᵢ (xᵢ - yᵢ)² / ℓᵢ²."""
+
+    log_lengthscale: Float[Array, "..."]
+
+    def __init__(self, lengthscale: ArrayLike):
+        self.log_lengthscale = log_of_positive("Gaussian", "lengthscale", lengthscale)
+
+    def profile(self, s, highest):
+        return jnp.exp(-0.5 * s), [(-0.5) ** n for n in range(highest + 1)]
+
+
+class RationalQuadratic(AbstractRadial):
+    """κ(x, y) = (1 + s / 2a)^(-a), s = Σᵢ (xᵢ - yᵢ)² / ℓᵢ²: a mixture of Gaussians of all widths.
+
+    The profile's derivatives are ψ⁽ⁿ⁾(s) = (-1/2)ⁿ a (a+1) ⋯ (a+n-1) / aⁿ (1 + s / 2a)^(-a-n).
+    """
+
+    log_lengthscale: Float[Array, "..."]
+    log_mixture: Float[Array, ""]
+
+    def __init__(self, lengthscale: ArrayLike, mixture: ArrayLike = 1.0):
+        self.log_lengthscale = log_of_positive("RationalQuadratic", "lengthscale", lengthscale)
+        self.log_mixture = log_of_positive("RationalQuadratic", "mixture", mixture)
+
+    @property
+    def mixture(self) -> Float[Array, ""]:
+        return jnp.exp(self.log_mixture)
+
+    def profile(self, s, highest):
+        a = self.mixture
+        base = 1.0 + s / (2.0 * a)
+        cofactors: list[Array | float] = [1.0]
+        for n in range(highest):
+            cofactors.append((-0.5 * (a + n) / a) * cofactors[-1] / base)
+        return jnp.exp(-a * jnp.log1p(s / (2.0 * a))), cofactors
+
+
+class Matern(AbstractRadial):
+    """The Matern kernel of half-integer smoothness ν = p + 1/2, times differentiable p times.
+
+    κ(x, y) = 2^(1-ν) / Γ(ν) z^ν K_ν(z), z = √(2ν s), s = Σᵢ (xᵢ - yᵢ)² / ℓᵢ².
+
+    **Arguments:**
+
+    - `smoothness`: ν, one of 0.5, 1.5, 2.5, ... . A functional of order k on both sides needs
+      ν > k: second-order equations need at least 2.5.
+    - `lengthscale`: ℓ, one number or one per coordinate.
+    """
+
+    log_lengthscale: Float[Array, "..."]
+    smoothness: float = eqx.field(static=True)
+
+    def __init__(self, smoothness: float, lengthscale: ArrayLike):
+        if smoothness <= 0 or (2 * smoothness) % 2 != 1:
+            raise InputError(
+                f"Matern: smoothness must be a half-integer 0.5, 1.5, 2.5, ...; got {smoothness}."
+            )
+        self.smoothness = float(smoothness)
+        self.log_lengthscale = log_of_positive("Matern", "lengthscale", lengthscale)
+
+    def profile(self, s, highest):
+        p = round(self.smoothness - 0.5)
+        if highest > 2 * p:
+            raise InputError(
+                f"Matern: smoothness {self.smoothness} allows derivatives up to order {2 * p} in "
+                f"both arguments together, but order {highest} is needed. Use smoothness "
+                f"{(highest + 1) // 2 + 0.5} or higher."
+            )
+        at_zero = factorial(2 * p) / (factorial(p) * 2.0**p)
+        rate = 2.0 * self.smoothness
+        return None, [
+            (-0.5 * rate) ** n / at_zero * _reduced_bessel(p - n, rate * s)
+            for n in range(highest + 1)
+        ]
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(0,))
+def _reduced_bessel(p: int, t: Array) -> Array:
+    """√(2/π) z^ν K_ν(z) with ν = p + 1/2 and z = √t, for any integer p.
+
+    Since d/dt [z^ν K_ν] = -½ z^(ν-1) K_(ν-1), the derivative is the same function with p - 1. For
+    negative p it is singular at t = 0, but there the radial formula multiplies it by a higher power
+    of the coordinates' differences, so that its place is taken by 0.
+    """
+    apart = t > 1e-60
+    z = jnp.where(apart, jnp.sqrt(jnp.where(apart, t, 1.0)), 0.0)
+    degree = p if p >= 0 else -p - 1
+    polynomial = sum(
+        factorial(degree + k)
+        / (factorial(k) * factorial(degree - k) * 2.0**k)
+        * z ** (degree - k)
+        for k in range(degree + 1)
+    )
+    value = jnp.exp(-z) * polynomial
+    if p >= 0:
+        return value
+    return jnp.where(apart, value * jnp.where(apart, z, 1.0) ** (2 * p + 1), 0.0)
+
+
+@_reduced_bessel.defjvp
+def _(p, primals, tangents):
+    (t,), (t_dot,) = primals, tangents
+    return _reduced_bessel(p, t), -0.5 * _reduced_bessel(p - 1, t) * t_dot

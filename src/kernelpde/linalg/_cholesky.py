@@ -1,0 +1,75 @@
+"""Cholesky factors in the memory of the matrix.
+
+`jax.lax.linalg.cholesky` keeps its matrices by rows while LAPACK wants columns, and cleans the
+unused triangle; on the CPU the two transpositions and the cleaning cost as much as half a
+factorisation. A symmetric matrix needs neither: read by columns, its rows are the matrix itself.
+Here LAPACK factors the array in place and the other triangle keeps what it held.
+"""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float
+
+
+def cholesky(matrix: Float[Array, "M M"]) -> tuple[Float[Array, "M M"], Bool[Array, ""]]:
+    """R with A = Rᵀ R, in the upper triangle; below it A stays as it was.
+
+    **Arguments:**
+
+    - `matrix`: A, symmetric.
+
+    **Returns:**
+
+    R and the lower triangle of A in one array, and whether A was positive definite: if not, there
+    is no R, but `restored` still gives A back.
+    """
+    return jax.lax.platform_dependent(matrix, cpu=_lapack, default=_generic)
+
+
+def _generic(matrix):
+    factor = jax.lax.linalg.cholesky(matrix, symmetrize_input=False)
+    both = jnp.where(jnp.tri(matrix.shape[0], k=-1, dtype=bool), matrix, factor.T)
+    return both, jnp.isfinite(factor[-1, -1])
+
+
+def _lapack(matrix):
+    # The target is one of those whose name and signature JAX keeps stable for exported programs.
+    # It works once JAX has found LAPACK, which lowering any factorisation of JAX's own brings
+    # about: hence the one of a number.
+    found = jax.lax.linalg.cholesky(jnp.ones((1, 1)), symmetrize_input=False)
+    call = jax.ffi.ffi_call(
+        "lapack_dpotrf_ffi",
+        (
+            jax.ShapeDtypeStruct(matrix.shape, matrix.dtype),
+            jax.ShapeDtypeStruct((), jnp.int32),
+        ),
+        input_output_aliases={0: 0},
+        vmap_method="broadcast_all",
+    )
+    factor, failed_at = call(matrix, uplo=np.uint8(ord("L")))
+    return factor, (failed_at == 0) & (found[0, 0] == 1)
+
+
+def restored(both: Float[Array, "M M"], diagonal: Float[Array, "M"]) -> Float[Array, "M M"]:
+    """A matrix from what `cholesky` has left of it, with a diagonal to replace the lost one."""
+    size = both.shape[0]
+    mirrored = jnp.where(jnp.tri(size, k=-1, dtype=bool), both, both.T)
+    return jnp.where(jnp.eye(size, dtype=bool), diagonal[:, None], mirrored)
+
+
+def solve_with(
+    factor: Float[Array, "M M"], rhs: Float[Array, "M *k"]
+) -> Float[Array, "M *k"]:
+    """A⁻¹ b for one vector or for columns, from R."""
+    columns = rhs if rhs.ndim == 2 else rhs[:, None]
+    half = solve_half(factor, columns)
+    whole = jax.lax.linalg.triangular_solve(
+        factor.T, half, left_side=True, lower=True, transpose_a=True
+    )
+    return whole if rhs.ndim == 2 else whole[:, 0]
+
+
+def solve_half(factor: Float[Array, "M M"], columns: Float[Array, "M k"]) -> Float[Array, "M k"]:
+    """R⁻ᵀ b for columns."""
+    return jax.lax.linalg.triangular_solve(factor.T, columns, left_side=True, lower=True)

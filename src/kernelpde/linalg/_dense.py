@@ -1,0 +1,196 @@
+"""Dense symmetric positive definite systems, factored once."""
+
+from collections.abc import Callable
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int
+
+from kernelpde.errors import InputError
+from kernelpde.linalg._cholesky import cholesky, restored, solve_half, solve_with
+from kernelpde.linalg._result import LINEAR
+
+
+class Dense(eqx.Module):
+    """Cholesky factorisation of K + Σ with a nugget relative to the diagonal.
+
+    With D the diagonal of K + Σ, the factored matrix is P = K + Σ + ηD: the matrix scaled to unit
+    diagonal, plus ηI. The scaling itself is left to the factorisation, whose rounding errors do not
+    depend on it. If P is not numerically positive definite, η is multiplied by ten until it is, or
+    until `largest_nugget` is reached.
+
+    **Arguments:**
+
+    - `nugget`: η.
+    - `largest_nugget`: where to give up.
+    - `refinement`: how many sweeps x ← x + P⁻¹ (b - (K + Σ) x) follow a solve. They remove most of
+      the bias that the nugget brings.
+    """
+
+    nugget: float = 1e-12
+    largest_nugget: float = 1e-6
+    refinement: int = eqx.field(static=True, default=2)
+
+    def __check_init__(self):
+        if isinstance(self.nugget, float | int) and not 0 <= self.nugget <= 1:
+            raise InputError(f"Dense: nugget must lie between 0 and 1; got {self.nugget}.")
+        if self.refinement < 0:
+            raise InputError(f"Dense: refinement must not be negative; got {self.refinement}.")
+
+    def factorize(
+        self,
+        matrix: Float[Array, "M M"],
+        noise: Float[Array, "M"],
+        matrix_diagonal: Float[Array, "M"] | None = None,
+    ) -> "DenseFactor":
+        """Factor K + Σ.
+
+        **Arguments:**
+
+        - `matrix`: K, symmetric.
+        - `noise`: the diagonal of Σ; 0 for a condition to be met exactly.
+        - `matrix_diagonal`: that of K, if it is known otherwise. Nothing then looks into the matrix
+          before it is factored, and the pass that writes it also adds Σ and the nugget.
+        """
+        if matrix_diagonal is None:
+            matrix_diagonal = jnp.diagonal(matrix)
+        frozen = jax.lax.stop_gradient(matrix)
+        diagonal = jax.lax.stop_gradient(matrix_diagonal + noise)
+        finite = jnp.isfinite(diagonal).all() & (diagonal > 0).all()
+
+        def failed(state) -> Bool[Array, ""]:
+            nugget, _, factored = state
+            return ~factored & finite & (nugget < self.largest_nugget)
+
+        def escalate(state):
+            # From what the failed attempt has left: the matrix need not be kept for this.
+            raised = jnp.minimum(jnp.maximum(10.0 * state[0], 1e-15), self.largest_nugget)
+            return raised, *cholesky(restored(state[1], (1.0 + raised) * diagonal))
+
+        start = jnp.asarray(self.nugget, dtype=matrix.dtype)
+        lifted = jnp.where(
+            jnp.eye(matrix.shape[0], dtype=bool), ((1.0 + start) * diagonal)[:, None], frozen
+        )
+        first = (start, *cholesky(lifted))
+        # The branch around the loop saves a copy of the matrix where the loop is not entered.
+        nugget, factor, factored = jax.lax.cond(
+            failed(first),
+            lambda state: jax.lax.while_loop(failed, escalate, state),
+            lambda state: state,
+            first,
+        )
+        result = LINEAR.where(nugget > start, LINEAR.nugget_raised, LINEAR.successful)
+        result = LINEAR.where(factored, result, LINEAR.not_positive_definite)
+        result = LINEAR.where(finite, result, LINEAR.not_finite)
+        return DenseFactor(
+            matrix, matrix_diagonal, noise, factor, nugget, result, self.refinement
+        )
+
+
+class DenseFactor(eqx.Module):
+    """A factored system P = K + Σ + ηD, with derivatives in K and Σ that re-use the factor.
+
+    Nothing differentiates through the factorisation: each derivative is one more solve.
+    """
+
+    matrix: Float[Array, "M M"]
+    matrix_diagonal: Float[Array, "M"]
+    noise: Float[Array, "M"]
+    factor: Float[Array, "M M"]
+    nugget: Float[Array, ""]
+    result: LINEAR
+    refinement: int = eqx.field(static=True)
+
+    @property
+    def added(self) -> Float[Array, "M"]:
+        """What P has on its diagonal beyond K: Σ + ηD."""
+        return self.noise + self.nugget * (self.matrix_diagonal + self.noise)
+
+    def _solve_once(self, rhs: Float[Array, "M"]) -> Float[Array, "M"]:
+        """P⁻¹ b."""
+        added = self.added
+        return jax.lax.custom_linear_solve(
+            lambda v: self.matrix @ v + added * v,
+            rhs,
+            lambda _, b: solve_with(self.factor, b),
+            symmetric=True,
+        )
+
+    def solve(
+        self,
+        rhs: Float[Array, "M"],
+        sweeps: int | Int[Array, ""] | None = None,
+        product: Callable[[Float[Array, "M"]], Float[Array, "M"]] | None = None,
+    ) -> Float[Array, "M"]:
+        """(K + Σ)⁻¹ b, by P⁻¹ and sweeps of refinement; derivatives are those of what is computed.
+
+        **Arguments:**
+
+        - `rhs`: b.
+        - `sweeps`: how many; as the solver says if left out. A traced number gives up reverse-mode
+          derivatives.
+        - `product`: v ↦ Kv, if the matrix itself is not to be kept for it.
+        """
+        sweeps = self.refinement if sweeps is None else sweeps
+        product = self.matrix.__matmul__ if product is None else product
+
+        def refine(_, solution: Float[Array, "M"]) -> Float[Array, "M"]:
+            return solution + self._solve_once(rhs - product(solution) - self.noise * solution)
+
+        solution = self._solve_once(rhs)
+        if not isinstance(sweeps, int):
+            return jax.lax.fori_loop(0, sweeps, refine, solution)
+        for sweep in range(sweeps):
+            solution = refine(sweep, solution)
+        return solution
+
+    def logdet(self) -> Float[Array, ""]:
+        """log |P|."""
+        return _logdet(self.matrix, self.added, self.factor)
+
+    def inverse_diagonal(self) -> Float[Array, "M"]:
+        """The diagonal of P⁻¹."""
+        return _inverse_diagonal(self.matrix, self.added, self.factor)
+
+    def condition(self) -> Float[Array, ""]:
+        """A bound from below on the condition number of P scaled to unit diagonal.
+
+        Of its eigenvalues the largest is at least 1, and the smallest at most the smallest pivot
+        Rᵢᵢ² / Pᵢᵢ: each is the reciprocal of an entry of the inverse of a leading block.
+        """
+        diagonal = jax.lax.stop_gradient(self.matrix_diagonal + self.added)
+        return jnp.max(diagonal / jnp.diagonal(self.factor) ** 2)
+
+
+@jax.custom_jvp
+def _logdet(matrix, added, factor):
+    del matrix, added
+    return 2.0 * jnp.sum(jnp.log(jnp.diagonal(factor)))
+
+
+@_logdet.defjvp
+def _(primals, tangents):
+    # d log|P| = tr(P⁻¹ dP)
+    factor = primals[2]
+    matrix_dot, added_dot, _ = tangents
+    inverse = solve_with(factor, jnp.eye(factor.shape[0]))
+    tangent = jnp.sum(inverse * matrix_dot) + jnp.sum(jnp.diagonal(inverse) * added_dot)
+    return _logdet(*primals), tangent
+
+
+@jax.custom_jvp
+def _inverse_diagonal(matrix, added, factor):
+    del matrix, added
+    half = solve_half(factor, jnp.eye(factor.shape[0]))
+    return jnp.sum(half * half, axis=0)
+
+
+@_inverse_diagonal.defjvp
+def _(primals, tangents):
+    # d diag(P⁻¹) = -diag(P⁻¹ dP P⁻¹)
+    factor = primals[2]
+    matrix_dot, added_dot, _ = tangents
+    inverse = solve_with(factor, jnp.eye(factor.shape[0]))
+    tangent = -jnp.sum(inverse * (matrix_dot @ inverse), axis=0) - (inverse * inverse) @ added_dot
+    return jnp.diagonal(inverse), tangent

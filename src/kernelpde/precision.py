@@ -1,0 +1,20 @@
+"""The one requirement on JAX's global state: 64-bit floats."""
+
+import jax
+
+from kernelpde.errors import PrecisionError
+
+
+def require_float64() -> None:
+    """Raise `PrecisionError` unless JAX is in 64-bit mode.
+
+    Gram matrices of derivative functionals have condition numbers of 1e12 and more; in 32-bit
+    floats nothing that this library computes means anything. The flag is never flipped here: it is
+    global, and belongs to the program.
+    """
+    if not jax.config.jax_enable_x64:
+        raise PrecisionError(
+            "kernelpde needs 64-bit floats, but JAX is in 32-bit mode. Before creating any array, "
+            'run jax.config.update("jax_enable_x64", True), or set the environment variable '
+            "JAX_ENABLE_X64=1."
+        )

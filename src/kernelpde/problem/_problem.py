@@ -1,0 +1,283 @@
+"""How a problem is described: fields, conditions, and the points they are imposed at."""
+
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, ArrayLike, Float
+
+from kernelpde.errors import InputError
+from kernelpde.functionals import Frame, Functionals, Kernels
+from kernelpde.geometry import AbstractRegion, PointCloud, Space
+from kernelpde.kernels import AbstractKernel, bind_coordinates
+from kernelpde.precision import require_float64
+from kernelpde.problem._residual import Residual, trace_residual
+
+
+@dataclass(frozen=True)
+class Field:
+    """An unknown function, with the kernel that is its prior covariance."""
+
+    name: str
+    kernel: AbstractKernel
+
+    def __post_init__(self):
+        if not self.name.isidentifier():
+            raise InputError(
+                f"Field: a name must be usable as an argument of a residual; got {self.name!r}."
+            )
+        if not isinstance(self.kernel, AbstractKernel):
+            raise InputError(
+                f"Field {self.name!r}: expected a kernel such as Gaussian(0.2); got {self.kernel!r}."
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class Condition:
+    """F(x, fields) = 0 on a region: an equation, a boundary or initial condition, or data.
+
+    **Arguments:**
+
+    - `name`: what to call it.
+    - `where`: a region, or an array of points.
+    - `residual`: F, a function of the point and, by the names of its further arguments, of fields
+      (as jets) and data. It returns a number, or a tuple of numbers for several equations.
+    - `noise`: standard deviation with which F = 0 is to hold, one number or one per point. 0 asks
+      for it exactly; a relaxed condition with weight w in the sum of squares has noise w^(-1/2).
+    - `data`: arrays with one row per point, for conditions on points of the user's own.
+    """
+
+    name: str
+    where: AbstractRegion | ArrayLike
+    residual: Callable
+    noise: ArrayLike = 0.0
+    data: Mapping[str, ArrayLike] = field(default_factory=dict)
+
+    def __post_init__(self):
+        if not isinstance(self.where, AbstractRegion):
+            cloud = PointCloud(self.where, name=f"Condition {self.name!r}")
+            object.__setattr__(self, "where", cloud)
+        noise = np.asarray(self.noise, dtype=float)
+        if noise.ndim > 1 or not np.isfinite(noise).all() or (noise < 0).any():
+            raise InputError(
+                f"Condition {self.name!r}: noise must be a standard deviation, not negative; "
+                f"got {self.noise}."
+            )
+        if (self.data or noise.ndim) and not isinstance(self.where, PointCloud):
+            raise InputError(
+                f"Condition {self.name!r}: data and noise per point need points of their own; "
+                "give an array of points or a PointCloud instead of a region to draw from."
+            )
+        arrays = {key: np.asarray(values, dtype=float) for key, values in self.data.items()}
+        for key, values in arrays.items():
+            count = len(self.where.points)
+            if values.shape[:1] != (count,):
+                raise InputError(
+                    f"Condition {self.name!r}: expected {count} rows in data {key!r}, one per "
+                    f"point; got shape {values.shape}."
+                )
+            if not np.isfinite(values).all():
+                row = int(np.argwhere(~np.isfinite(values))[0, 0])
+                raise InputError(
+                    f"Condition {self.name!r}: data {key!r} hold a NaN or infinite entry in row "
+                    f"{row}. Remove missing measurements together with their points."
+                )
+        object.__setattr__(self, "data", arrays)
+
+
+class Block(eqx.Module):
+    """The points of one condition, with everything that comes per point."""
+
+    points: Float[Array, "N d"]
+    normals: Float[Array, "N d"] | None
+    data: dict[str, Array]
+    noise: Float[Array, "N"]
+
+
+class Problem:
+    """Fields and the conditions that determine them.
+
+    **Arguments:**
+
+    - `*conditions`: with names of their own.
+    - `fields`: the unknown functions.
+    """
+
+    def __init__(self, *conditions: Condition, fields: Sequence[Field]):
+        require_float64()
+        if not conditions or not fields:
+            raise InputError("Problem: expected at least one condition and one field.")
+        for what, names in (
+            ("condition", [c.name for c in conditions]),
+            ("field", [f.name for f in fields]),
+        ):
+            if len(set(names)) != len(names):
+                raise InputError(f"Problem: every {what} needs a name of its own; got {names}.")
+        self.conditions = tuple(conditions)
+        self.space = _common_space(conditions)
+        coordinates = self.space.coordinates
+        self.frame = Frame(coordinates, self.space.spatial)
+        self.fields = tuple(
+            replace(f, kernel=bind_coordinates(f.kernel, coordinates)) for f in fields
+        )
+        names = tuple(f.name for f in fields)
+        self.residuals = tuple(
+            trace_residual(
+                c.name, c.residual, names, self.frame, _region(c).has_normals, _arrays(c.data)
+            )
+            for c in conditions
+        )
+
+    @property
+    def kernels(self) -> Kernels:
+        return tuple(f.kernel for f in self.fields)
+
+    def with_kernels(self, kernels: Sequence[AbstractKernel]) -> "Problem":
+        """The same problem with other kernels, one per field."""
+        fields = [replace(f, kernel=k) for f, k in zip(self.fields, kernels, strict=True)]
+        return Problem(*self.conditions, fields=fields)
+
+    def field_index(self, name: str) -> int:
+        names = [f.name for f in self.fields]
+        if name not in names:
+            raise InputError(f"Unknown field {name!r}; the problem has {', '.join(names)}.")
+        return names.index(name)
+
+    def condition_index(self, name: str) -> int:
+        names = [c.name for c in self.conditions]
+        if name not in names:
+            raise InputError(f"Unknown condition {name!r}; the problem has {', '.join(names)}.")
+        return names.index(name)
+
+    def collocate(
+        self,
+        points: Mapping[str, int | ArrayLike] | None = None,
+        *,
+        seed: int = 0,
+        sampling: str = "uniform",
+    ) -> tuple[Block, ...]:
+        """Draw the points of every condition.
+
+        Each condition draws from its own stream, made from the seed and its name: adding a
+        condition leaves the points of the others as they were.
+
+        **Arguments:**
+
+        - `points`: for each condition a number of points or an array of points; conditions on a
+          cloud need no entry.
+        - `seed`: a number.
+        - `sampling`: one of `kernelpde.geometry.METHODS`.
+        """
+        points = dict(points or {})
+        names = [c.name for c in self.conditions]
+        unknown = set(points) - set(names)
+        if unknown:
+            raise InputError(
+                f"points names {', '.join(map(repr, sorted(unknown)))}, but the conditions are "
+                f"{', '.join(map(repr, names))}."
+            )
+        return tuple(
+            _collocated(condition, len(self.space.coordinates), points, seed, sampling)
+            for condition in self.conditions
+        )
+
+    def __repr__(self) -> str:
+        lines = [f"Problem in {', '.join(self.space.coordinates)}"]
+        lines += [f"  field {f.name}: {f.kernel!r}" for f in self.fields]
+        lines += [f"  condition {c.name} on {_region(c).name}" for c in self.conditions]
+        return "\n".join(lines)
+
+
+def functionals_of(
+    residual: Residual, points: Float[Array, "N d"], coefficients: Float[Array, "N R T"]
+) -> tuple[Functionals, ...]:
+    """The linearised residual's functionals, one batch per component, without idle terms."""
+    return tuple(
+        Functionals(points, coefficients[:, r, list(used)], tuple(residual.terms[t] for t in used))
+        for r, used in enumerate(residual.components)
+    )
+
+
+def _region(condition: Condition) -> AbstractRegion:
+    assert isinstance(condition.where, AbstractRegion)
+    return condition.where
+
+
+def _arrays(data: Mapping[str, ArrayLike]) -> dict[str, Array]:
+    return {key: jnp.asarray(values) for key, values in data.items()}
+
+
+def _common_space(conditions: Sequence[Condition]) -> Space:
+    spaces = [(c.name, _region(c).space) for c in conditions]
+    known = [(name, space) for name, space in spaces if space is not None]
+    clouds = [(c.name, w) for c in conditions if isinstance(w := c.where, PointCloud)]
+    if known:
+        first, space = known[0]
+        for name, other in known[1:]:
+            if (other.coordinates, other.time) != (space.coordinates, space.time):
+                raise InputError(
+                    f"Conditions {first!r} and {name!r} live in different coordinates: "
+                    f"{space.coordinates} and {other.coordinates}."
+                )
+    else:
+        dimension = clouds[0][1].points.shape[1]
+        space = Space(tuple(f"x{i}" for i in range(dimension)))
+    for name, cloud in clouds:
+        if cloud.points.shape[1] != len(space.coordinates):
+            raise InputError(
+                f"Condition {name!r}: expected points with {len(space.coordinates)} coordinates "
+                f"{space.coordinates}; got {cloud.points.shape[1]}."
+            )
+    return space
+
+
+def _collocated(
+    condition: Condition,
+    dimension: int,
+    points: Mapping[str, int | ArrayLike],
+    seed: int,
+    sampling: str,
+) -> Block:
+    name, region = condition.name, _region(condition)
+    asked = points.get(name)
+    if asked is not None and np.ndim(asked):
+        if region.has_normals or condition.data:
+            raise InputError(
+                f"Condition {name!r}: points given as an array have no normals and no data. "
+                "Describe the condition on a PointCloud instead."
+            )
+        region, asked = PointCloud(asked, name=f"Condition {name!r}"), None
+    if asked is None and not isinstance(region, PointCloud):
+        raise InputError(
+            f"Condition {name!r}: no number of points given. Expected points={{{name!r}: 300, ...}}."
+        )
+    rng = np.random.default_rng([seed, zlib.crc32(name.encode())])
+    sample = region.sample(None if asked is None else int(np.asarray(asked)), rng, sampling)
+    if sample.points.shape[1] != dimension:
+        raise InputError(
+            f"Condition {name!r}: expected points with {dimension} coordinates; "
+            f"got {sample.points.shape[1]}."
+        )
+    noise = np.broadcast_to(np.asarray(condition.noise, dtype=float), len(sample.points))
+    _refuse_duplicates(name, sample.points[noise == 0])
+    return Block(
+        jnp.asarray(sample.points),
+        None if sample.normals is None else jnp.asarray(sample.normals),
+        _arrays(condition.data),
+        jnp.asarray(noise),
+    )
+
+
+def _refuse_duplicates(name: str, points: np.ndarray) -> None:
+    """The same condition twice at one point makes the system singular, unless it is noisy."""
+    _, first, counts = np.unique(points, axis=0, return_index=True, return_counts=True)
+    if (counts > 1).any():
+        where = points[first[np.argmax(counts)]]
+        raise InputError(
+            f"Condition {name!r}: {int((counts - 1).sum())} of its {len(points)} points are "
+            f"duplicates, for example {where.tolist()}. Remove them, or give the condition a noise "
+            "if these are repeated measurements."
+        )

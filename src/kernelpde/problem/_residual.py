@@ -1,0 +1,230 @@
+"""What a residual uses of the fields, found by tracing, and its linearisation at points."""
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import jax
+import jax.extend.core as jex
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from kernelpde.errors import InputError
+from kernelpde.functionals import Frame, Jet, Term
+
+
+@dataclass(frozen=True)
+class Residual:
+    """A residual F(x, j₁, ..., j_T) as a function of the point and of the jet entries it uses.
+
+    **Attributes:**
+
+    - `terms`: the entries jₜ, in the order in which they are passed.
+    - `components`: for each equation that the residual returns, the numbers of the entries in it.
+    - `nonlinear`: the numbers of the entries on which some ∂F/∂jₜ depends. In the others F is
+      linear with coefficients that depend on the point alone: ∂F/∂jₛ depends on jₜ exactly if
+      ∂F/∂jₜ depends on jₛ.
+    """
+
+    condition: str
+    function: Callable
+    fields: tuple[str, ...]
+    arguments: tuple[str, ...]
+    frame: Frame
+    terms: tuple[Term, ...]
+    components: tuple[tuple[int, ...], ...]
+    nonlinear: tuple[int, ...]
+
+    def __call__(
+        self,
+        point: Float[Array, "d"],
+        normal: Float[Array, "d"] | None,
+        data: Mapping[str, Array],
+        entries: Sequence[Array],
+    ) -> Float[Array, "R"]:
+        """F at one point, all components."""
+        values = dict(zip(self.terms, entries, strict=True))
+        return _as_vector(self._call(point, normal, data, values.__getitem__), self.condition)
+
+    def _call(self, point, normal, data, lookup):
+        jets = {
+            name: Jet(self.fields.index(name), self.frame, lookup, normal)
+            for name in self.arguments
+            if name in self.fields
+        }
+        return self.function(point, *(jets[a] if a in jets else data[a] for a in self.arguments))
+
+    @property
+    def nonlinear_terms(self) -> tuple[Term, ...]:
+        return tuple(self.terms[t] for t in self.nonlinear)
+
+    def linearise(
+        self,
+        points: Float[Array, "N d"],
+        normals: Float[Array, "N d"] | None,
+        data: Mapping[str, Array],
+        jets: Float[Array, "N K"],
+    ) -> tuple[Float[Array, "N R"], Float[Array, "N R T"]]:
+        """F with its linear part left out, and ∂F/∂j, at every point.
+
+        **Arguments:**
+
+        - `points`, `normals`, `data`: one row per point.
+        - `jets`: the nonlinear entries of the state, in the order of `nonlinear`.
+
+        **Returns:**
+
+        F(x, j) with the linear entries set to zero, and the coefficients ∂F/∂jₜ. The residual is
+        the first plus the linear entries times their coefficients.
+        """
+
+        def at(point, normal, datum, entries):
+            full = [jnp.zeros(())] * len(self.terms)
+            for number, entry in zip(self.nonlinear, entries, strict=True):
+                full[number] = entry
+            values, pull = jax.vjp(lambda *e: self(point, normal, datum, e), *full)
+            rows = [pull(row) for row in jnp.eye(values.shape[0])]
+            return values, jnp.stack([jnp.stack(row) for row in rows])
+
+        axes = (0, None if normals is None else 0, 0, 0)
+        columns = tuple(jets[:, k] for k in range(jets.shape[1]))
+        return jax.vmap(at, in_axes=axes)(points, normals, dict(data), columns)
+
+
+def trace_residual(
+    condition: str,
+    function: Callable,
+    fields: tuple[str, ...],
+    frame: Frame,
+    has_normals: bool,
+    data: Mapping[str, Array],
+) -> Residual:
+    """Find out what a residual uses, and refuse what cannot be a residual.
+
+    **Arguments:**
+
+    - `condition`: the name to use in messages.
+    - `function`: takes the point and then, by the names of its arguments, fields and data.
+    - `fields`: the names of the fields, in order.
+    - `frame`: the coordinates.
+    - `has_normals`: whether the points of the condition have normals.
+    - `data`: arrays with one row per point.
+    """
+    arguments = _argument_names(condition, function, fields, tuple(data))
+    dimension = len(frame.coordinates)
+    point = np.zeros(dimension)
+    normal = np.zeros(dimension) if has_normals else None
+    datum = {name: np.zeros(values.shape[1:]) for name, values in data.items()}
+    blank = Residual(condition, function, fields, arguments, frame, (), (), ())
+
+    used: set[Term] = set()
+
+    def recorded(point):
+        def lookup(term: Term) -> Array:
+            used.add(term)
+            return point[0]
+
+        return _as_vector(blank._call(point, normal, datum, lookup), condition)
+
+    count = jax.eval_shape(recorded, point).shape[0]
+    terms = tuple(sorted(used))
+    if not terms:
+        raise InputError(
+            f"Condition {condition!r}: its residual uses no field. Expected something like "
+            "lambda x, u: u.value - g(x)."
+        )
+    whole = Residual(condition, function, fields, arguments, frame, terms, (), ())
+
+    def gradient_of(component: int) -> Callable:
+        return jax.grad(
+            lambda entries, point: whole(point, normal, datum, entries)[component], argnums=0
+        )
+
+    zeros = tuple(np.zeros(()) for _ in terms)
+    components, nonlinear = [], set()
+    for r in range(count):
+        value = jax.make_jaxpr(lambda e, p, r=r: whole(p, normal, datum, e)[r])(zeros, point)
+        slope = jax.make_jaxpr(gradient_of(r))(zeros, point)
+        present = _dependencies(value.jaxpr)[0]
+        entries = tuple(t for t in range(len(terms)) if t in present)
+        if not entries:
+            raise InputError(
+                f"Condition {condition!r}: component {r} of its residual uses no field."
+            )
+        components.append(entries)
+        for found in _dependencies(slope.jaxpr):
+            nonlinear |= {t for t in found if t < len(terms)}
+    return Residual(
+        condition,
+        function,
+        fields,
+        arguments,
+        frame,
+        terms,
+        tuple(components),
+        tuple(sorted(nonlinear)),
+    )
+
+
+def _argument_names(
+    condition: str, function: Callable, fields: tuple[str, ...], data: tuple[str, ...]
+) -> tuple[str, ...]:
+    parameters = list(inspect.signature(function).parameters.values())
+    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    names = tuple(p.name for p in parameters[1:] if p.default is inspect.Parameter.empty)
+    known = f"fields {', '.join(map(repr, fields))}" + (
+        f" and data {', '.join(map(repr, data))}" if data else ""
+    )
+    if not parameters or any(p.kind not in positional for p in parameters):
+        raise InputError(
+            f"Condition {condition!r}: a residual takes the point and then fields or data by name, "
+            f"as in lambda x, {fields[0]}: ...; got {inspect.signature(function)}."
+        )
+    for name in names:
+        if name not in fields and name not in data:
+            raise InputError(
+                f"Condition {condition!r}: its residual has an argument {name!r}, but the problem "
+                f"has {known}. Arguments after the first are matched by name."
+            )
+    return names
+
+
+def _as_vector(result, condition: str) -> Float[Array, "R"]:
+    """A residual's result as a vector with one entry per equation."""
+    parts = list(result) if isinstance(result, tuple | list) else [result]
+    shapes = [jnp.shape(part) for part in parts]
+    if any(jnp.iscomplexobj(part) for part in parts):
+        raise InputError(
+            f"Condition {condition!r}: its residual returned a complex number. Return real and "
+            "imaginary parts as a tuple."
+        )
+    if len(parts) == 1 and len(shapes[0]) == 1 and shapes[0][0] > 0:
+        return jnp.asarray(parts[0])
+    if not parts or any(shape != () for shape in shapes):
+        raise InputError(
+            f"Condition {condition!r}: its residual must return a number, or a tuple or vector of "
+            f"numbers for several equations; got shape {shapes[0] if len(shapes) == 1 else shapes}."
+        )
+    return jnp.stack([jnp.asarray(part, dtype=float) for part in parts])
+
+
+def _dependencies(jaxpr: jex.Jaxpr) -> list[set[int]]:
+    """For each output, the numbers of the inputs that it may depend on."""
+    reached: dict[jex.Var, set[int]] = {v: {i} for i, v in enumerate(jaxpr.invars)}
+
+    def of(atom) -> set[int]:
+        return set() if isinstance(atom, jex.Literal) else reached.get(atom, set())
+
+    for equation in jaxpr.eqns:
+        inner = equation.params.get("jaxpr") if equation.primitive.name in ("pjit", "jit") else None
+        if inner is not None:
+            outputs = [
+                set().union(*(of(equation.invars[i]) for i in found))
+                for found in _dependencies(inner.jaxpr)
+            ]
+        else:
+            everything = set().union(*map(of, equation.invars))
+            outputs = [everything] * len(equation.outvars)
+        reached.update(zip(equation.outvars, outputs, strict=True))
+    return [of(atom) for atom in jaxpr.outvars]

@@ -1,0 +1,14 @@
+"""Solving problems with given kernels."""
+
+from kernelpde.solve._result import RESULT as RESULT
+from kernelpde.solve._solution import FieldView as FieldView
+from kernelpde.solve._solution import Record as Record
+from kernelpde.solve._solution import Solution as Solution
+from kernelpde.solve._solve import GaussNewton as GaussNewton
+from kernelpde.solve._solve import LevenbergMarquardt as LevenbergMarquardt
+from kernelpde.solve._solve import solve as solve
+from kernelpde.solve._step import Outcome as Outcome
+from kernelpde.solve._step import State as State
+from kernelpde.solve._step import expansion_of as expansion_of
+from kernelpde.solve._step import take_step as take_step
+from kernelpde.solve._step import zero_state as zero_state

@@ -1,0 +1,27 @@
+"""How a solve ended."""
+
+import enum
+
+
+class RESULT(enum.Enum):
+    """Result codes of `kernelpde.solve`, with their messages."""
+
+    converged = "The last full step changed the solution by less than the tolerance."
+    rounding_level = (
+        "Converged as far as rounding allows: further steps no longer lower the residual."
+    )
+    unresolved = (
+        "The iteration settled, but the conditions are not met at their own points: the kernel "
+        "cannot represent the solution at this nugget. Try a smaller lengthscale, a smaller "
+        "nugget, or learn the kernel."
+    )
+    stalled = (
+        "No step lowers the residual, however strongly damped. The kernel may be far too smooth "
+        "for the solution, or the problem may need a better start."
+    )
+    step_limit = "The largest number of steps was reached before the iteration settled."
+    not_positive_definite = (
+        "The Gram matrix is not positive definite even with the largest nugget allowed."
+    )
+    not_finite = "NaN or infinite numbers appeared; the last finite iterate is kept."
+

@@ -1,0 +1,185 @@
+"""What a solve returns."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, ArrayLike, Float
+
+from kernelpde.errors import InputError
+from kernelpde.functionals import DEFAULT_MEMORY, Functionals, Kernels, Term, jets
+from kernelpde.problem import Block, Problem
+from kernelpde.solve._result import RESULT
+
+_evaluate = eqx.filter_jit(jets)
+
+
+@dataclass(frozen=True)
+class Record:
+    """One step of the iteration.
+
+    **Attributes:**
+
+    - `step`: its number, from 1.
+    - `damping`: μ; 0 is a full Gauss-Newton step.
+    - `length`: the fraction of the step that was taken.
+    - `accepted`: whether it was kept.
+    - `residuals`: root mean square residual per condition where the step leads.
+    - `merit`: what the iteration lowers.
+    - `change`: relative change of the solution.
+    - `nugget`: used by the linear solve.
+    - `seconds`: time taken, compilation included.
+    """
+
+    step: int
+    damping: float
+    length: float
+    accepted: bool
+    residuals: dict[str, float]
+    merit: float
+    change: float
+    nugget: float
+    seconds: float
+
+
+class FieldView:
+    """A field of a solution, to be evaluated anywhere.
+
+    `u(points)`, `u.d("x", "x")(points)`, `u.gradient(points)`, `u.hessian(points)`,
+    `u.laplacian(points)`: points have their coordinates on the last axis.
+    """
+
+    def __init__(self, solution: "Solution", field: int):
+        self._solution = solution
+        self._field = field
+
+    def __call__(self, points: ArrayLike) -> Float[Array, "..."]:
+        """Values at points."""
+        return self.d()(points)
+
+    def d(self, *coordinates: int | str) -> Callable[[ArrayLike], Float[Array, "..."]]:
+        """The partial derivative along each coordinate given, by index or name."""
+        order = self._solution.problem.frame.order(*coordinates)
+        return lambda points: self._entries([(order,)], points)[..., 0]
+
+    def gradient(self, points: ArrayLike) -> Float[Array, "... s"]:
+        """First derivatives in space, on the last axis."""
+        frame = self._solution.problem.frame
+        return self._entries([(frame.order(i),) for i in frame.spatial], points)
+
+    def hessian(self, points: ArrayLike) -> Float[Array, "... s s"]:
+        """Second derivatives in space, on the last two axes."""
+        frame = self._solution.problem.frame
+        size = len(frame.spatial)
+        second = [(frame.order(i, j),) for i in frame.spatial for j in frame.spatial]
+        entries = self._entries(second, points)
+        return entries.reshape(*entries.shape[:-1], size, size)
+
+    def laplacian(self, points: ArrayLike) -> Float[Array, "..."]:
+        """Sum of the second derivatives in space."""
+        return self._entries([self._solution.problem.frame.laplacian], points)[..., 0]
+
+    def _entries(self, sums, points: ArrayLike) -> Float[Array, "... T"]:
+        terms = tuple(Term(self._field, orders) for orders in sums)
+        return self._solution.jets(terms, points)
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """Fields that meet the conditions of a problem, and how far to trust them.
+
+    **Attributes:**
+
+    - `problem`: what was solved.
+    - `blocks`: the points of each condition.
+    - `expansion`: the solution as weighted functionals of the kernels.
+    - `residuals`: for each condition the root mean square and the maximum of the residual at its
+      points.
+    - `result`: why the iteration stopped; `converged` and `reason` say it in short and in words.
+    - `steps`: how many factorisations were made.
+    - `nugget`: the one used last, relative to the diagonal.
+    - `condition`: a bound from below on the condition number of the last undamped matrix, scaled
+      to unit diagonal, nugget included.
+    - `history`: one record per step.
+    """
+
+    problem: Problem
+    blocks: tuple[Block, ...]
+    expansion: tuple[Functionals, ...]
+    residuals: dict[str, dict[str, float]]
+    result: RESULT
+    nugget: float
+    condition: float
+    history: tuple[Record, ...]
+
+    @property
+    def converged(self) -> bool:
+        return self.result in (RESULT.converged, RESULT.rounding_level)
+
+    @property
+    def reason(self) -> str:
+        return self.result.value
+
+    @property
+    def steps(self) -> int:
+        return len(self.history)
+
+    @property
+    def kernels(self) -> Kernels:
+        return self.problem.kernels
+
+    def __getitem__(self, field: str) -> FieldView:
+        return FieldView(self, self.problem.field_index(field))
+
+    def jets(
+        self, terms: tuple[Term, ...], points: ArrayLike, *, memory: int = DEFAULT_MEMORY
+    ) -> Float[Array, "... T"]:
+        """Jet entries at points, computed in chunks of at most `memory` bytes."""
+        where = np.asarray(points, dtype=np.float64)
+        dimension = len(self.problem.space.coordinates)
+        if where.ndim < 1 or where.shape[-1] != dimension:
+            raise InputError(
+                f"Expected points with {dimension} coordinates on the last axis; "
+                f"got shape {where.shape}."
+            )
+        flat = jnp.asarray(where.reshape(-1, dimension))
+        entries = _evaluate(self.kernels, flat, terms, self.expansion, memory=memory)
+        return entries.reshape(*where.shape[:-1], len(terms))
+
+    def residual(self, condition: str, points: ArrayLike) -> Float[Array, "N R"]:
+        """The residual of a condition at other points, one column per equation.
+
+        Not for conditions that use normals or data of their own points.
+        """
+        residual = self.problem.residuals[self.problem.condition_index(condition)]
+        where = jnp.asarray(np.asarray(points, dtype=np.float64))
+        return _true_residual(residual, where, self.jets(residual.terms, where))
+
+    def __repr__(self) -> str:
+        rows = sum(
+            len(block.points) * len(residual.components)
+            for block, residual in zip(self.blocks, self.problem.residuals, strict=True)
+        )
+        state = "converged" if self.converged else "NOT converged"
+        lines = [f"Solution: {state} after {self.steps} steps. {self.reason}"]
+        for field in self.problem.fields:
+            lines.append(f"  field {field.name}: {field.kernel!r}")
+        for block, (name, sizes) in zip(self.blocks, self.residuals.items(), strict=True):
+            lines.append(
+                f"  {name}: {len(block.points)} points, residual {sizes['rms']:.2e} rms, "
+                f"{sizes['max']:.2e} max"
+            )
+        lines.append(
+            f"  {rows} x {rows} system, nugget {self.nugget:.1e}, condition {self.condition:.1e}"
+        )
+        return "\n".join(lines)
+
+
+@eqx.filter_jit
+def _true_residual(residual, points, entries):
+    def at(point, values):
+        return residual(point, None, {}, tuple(values))
+
+    return eqx.filter_vmap(at)(points, entries)

@@ -1,0 +1,260 @@
+"""Solving a problem with given kernels."""
+
+import time
+from collections.abc import Callable, Mapping
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import ArrayLike
+
+from kernelpde.errors import InputError, SolveError
+from kernelpde.linalg import LINEAR, Dense
+from kernelpde.precision import require_float64
+from kernelpde.problem import Block, Problem
+from kernelpde.solve._result import RESULT
+from kernelpde.solve._solution import Record, Solution
+from kernelpde.solve._step import Outcome, expansion_of, take_step, zero_state
+
+_ROUNDING = 1e-6
+"""Below this relative change, a full step that no longer shrinks it is limited by rounding."""
+
+_NEAR = 0.1
+"""After a full step with a smaller relative change, merits use the step's own diagonal."""
+
+_UNRESOLVED = 1e-3
+"""A settled iteration that keeps this part of the initial misfit has not met its conditions."""
+
+
+class GaussNewton(eqx.Module):
+    """Full steps, always taken, as published."""
+
+    @property
+    def lengths(self) -> tuple[float, ...]:
+        return (1.0,)
+
+    def accepts(self, outcome: Outcome) -> bool:
+        del outcome
+        return True
+
+    def damping_after(self, damping: float, length: float, accepted: bool) -> float | None:
+        """The damping of the next step; `None` to give up."""
+        del damping, length
+        return 0.0 if accepted else None
+
+
+class LevenbergMarquardt(eqx.Module):
+    """Full steps where they serve; otherwise shortened, and then damped.
+
+    Every step goes as far along its way as lowers the merit most. Where that is less than a quarter
+    of the way, the next step is damped more; after a full one, less.
+
+    **Arguments:**
+
+    - `first`: the smallest damping that is not zero, relative to the diagonal.
+    - `factor`: by which it grows and shrinks.
+    - `last`: where to give up.
+    """
+
+    first: float = 1e-8
+    factor: float = 10.0
+    last: float = 1e8
+
+    @property
+    def lengths(self) -> tuple[float, ...]:
+        return tuple(0.5**k for k in range(12))
+
+    def accepts(self, outcome: Outcome) -> bool:
+        return bool(outcome.descends)
+
+    def damping_after(self, damping: float, length: float, accepted: bool) -> float | None:
+        """The damping of the next step; `None` to give up."""
+        if accepted and length == 1.0:
+            reduced = damping / self.factor
+            return reduced if reduced >= self.first else 0.0
+        if accepted and length >= 0.25:
+            return damping
+        raised = max(self.first, damping * self.factor * (1.0 if accepted else self.factor))
+        return raised if raised <= self.last else None
+
+
+def solve(
+    problem: Problem,
+    points: Mapping[str, int | ArrayLike] | None = None,
+    *,
+    seed: int = 0,
+    sampling: str = "uniform",
+    method: GaussNewton | LevenbergMarquardt | None = None,
+    solver: Dense | None = None,
+    tolerance: float = 1e-7,
+    max_steps: int = 50,
+    throw: bool = True,
+    callback: Callable[[Record], None] | None = None,
+) -> Solution:
+    """Find the fields of least norm that meet the conditions of a problem at points.
+
+    Minimises ‖u‖² over the kernels' spaces subject to F(u) = 0 at the points, equation (gp_pde) of
+    the paper, or with noisy conditions ½ ‖u‖² + ½ Σ Fᵢ² / σᵢ², by Gauss-Newton steps.
+
+    **Arguments:**
+
+    - `problem`: fields with their kernels, and conditions.
+    - `points`: for each condition how many points to draw, or the points themselves.
+    - `seed`: of the random points.
+    - `sampling`: how to draw them, one of `kernelpde.geometry.METHODS`.
+    - `method`: `LevenbergMarquardt()` by default; `GaussNewton()` for undamped steps.
+    - `solver`: of the linear systems, with its nugget and refinement; `Dense()` by default.
+    - `tolerance`: on the relative change of the solution in a full step.
+    - `max_steps`: largest number of steps, each with one factorisation.
+    - `throw`: raise `SolveError` if the iteration does not converge, instead of returning what was
+      reached.
+    - `callback`: called with a `Record` after every step.
+
+    **Returns:**
+
+    A `Solution`.
+    """
+    require_float64()
+    if max_steps < 1:
+        raise InputError(f"solve: max_steps must be at least 1; got {max_steps}.")
+    method = LevenbergMarquardt() if method is None else method
+    solver = Dense() if solver is None else solver
+    blocks = problem.collocate(points, seed=seed, sampling=sampling)
+    iteration = _Iteration(problem, blocks, solver, method, callback)
+    while iteration.result is None:
+        iteration.advance(tolerance)
+        if iteration.result is None and len(iteration.history) >= max_steps:
+            iteration.result = RESULT.step_limit
+    if solver.refinement and iteration.result is not RESULT.not_positive_definite:
+        iteration.polish()
+    solution = iteration.solution()
+    if throw and not solution.converged:
+        raise SolveError(str(solution), solution)
+    return solution
+
+
+class _Iteration:
+    """A solve under way."""
+
+    def __init__(
+        self,
+        problem: Problem,
+        blocks: tuple[Block, ...],
+        solver: Dense,
+        method: GaussNewton | LevenbergMarquardt,
+        callback: Callable[[Record], None] | None,
+    ):
+        self.problem = problem
+        self.blocks = blocks
+        self.solver = solver
+        self.method = method
+        self.callback = callback
+        self.state = zero_state(problem.residuals, blocks)
+        self.first_diagonal = self.yardstick = jnp.zeros_like(self.state.linear)
+        self.damping = 0.0
+        self.history: list[Record] = []
+        self.kept: Outcome | None = None
+        self.initial_misfit = np.inf
+        self.condition = np.inf
+        self.result: RESULT | None = None
+
+    def _step(self, damping: float, lengths: tuple[float, ...], sweeps: int) -> Outcome:
+        started = time.perf_counter()
+        outcome = take_step(
+            self.problem.residuals,
+            self.problem.kernels,
+            self.blocks,
+            self.state,
+            self.solver,
+            damping=jnp.asarray(np.float64(damping)),
+            lengths=jnp.asarray(np.asarray(lengths)),
+            sweeps=jnp.asarray(np.int64(sweeps)),
+            yardstick=self.yardstick,
+        )
+        finite = bool(outcome.finite)
+        if finite and self.kept is None:
+            self.first_diagonal = outcome.diagonal
+            self.initial_misfit = float(outcome.misfit_before)
+        if finite and damping == 0.0:
+            self.condition = float(outcome.condition)
+        names = [condition.name for condition in self.problem.conditions]
+        record = Record(
+            len(self.history) + 1,
+            damping,
+            float(outcome.length),
+            finite and (sweeps > 0 or self.method.accepts(outcome)),
+            dict(zip(names, np.asarray(outcome.residual_rms).tolist(), strict=True)),
+            float(outcome.merit),
+            float(outcome.change),
+            float(outcome.nugget),
+            time.perf_counter() - started,
+        )
+        self.history.append(record)
+        if self.callback is not None:
+            self.callback(record)
+        return outcome
+
+    def _keep(self, outcome: Outcome) -> None:
+        self.state, self.kept = outcome.state, outcome
+
+    def advance(self, tolerance: float) -> None:
+        """One step, and what follows from it."""
+        outcome = self._step(self.damping, self.method.lengths, 0)
+        last = self.history[-1]
+        settled = self._settled(tolerance) if bool(outcome.finite) else None
+        # A settled step is kept even if rounding made its merit a little worse.
+        if last.accepted or settled is not None:
+            self._keep(outcome)
+        damping = self.method.damping_after(self.damping, last.length, last.accepted)
+        near = last.length == 1.0 and last.damping == 0.0 and last.change < _NEAR
+        self.yardstick = jnp.zeros_like(self.first_diagonal) if near else self.first_diagonal
+        if settled is not None:
+            noisy = any(np.any(np.asarray(block.noise) > 0) for block in self.blocks)
+            left = float(outcome.misfit) / max(self.initial_misfit, 1e-300)
+            self.result = RESULT.unresolved if left > _UNRESOLVED and not noisy else settled
+        elif outcome.result == LINEAR.not_positive_definite:
+            self.result = RESULT.not_positive_definite
+        elif damping is None:
+            self.result = RESULT.stalled if bool(outcome.finite) else RESULT.not_finite
+        else:
+            self.damping = damping
+
+    def _settled(self, tolerance: float) -> RESULT | None:
+        """Whether the last step was full and changed the solution no more than it could."""
+        last = self.history[-1]
+        if last.damping > 0.0 or last.length < 1.0:
+            return None
+        if last.change <= tolerance:
+            return RESULT.converged
+        if len(self.history) > 1 and _ROUNDING >= last.change >= 0.9 * self.history[-2].change:
+            return RESULT.rounding_level
+        return None
+
+    def polish(self) -> None:
+        """A last full step with iterative refinement, which takes out the bias of the nugget.
+
+        Only from where the iteration has settled: elsewhere a full step may lead anywhere.
+        """
+        if self.result in (RESULT.converged, RESULT.rounding_level):
+            full_steps = (1.0,) * len(self.method.lengths)
+            outcome = self._step(0.0, full_steps, self.solver.refinement)
+            if self.history[-1].accepted:
+                self._keep(outcome)
+
+    def solution(self) -> Solution:
+        shown, result = self.kept, self.result
+        assert result is not None
+        names = [condition.name for condition in self.problem.conditions]
+        nothing = np.full(len(names), np.nan)
+        rms = nothing if shown is None else np.asarray(shown.residual_rms)
+        largest = nothing if shown is None else np.asarray(shown.residual_max)
+        return Solution(
+            self.problem,
+            self.blocks,
+            expansion_of(self.problem.residuals, self.blocks, self.state),
+            {n: {"rms": float(r), "max": float(m)} for n, r, m in zip(names, rms, largest)},
+            result,
+            self.history[-1].nugget,
+            self.condition,
+            tuple(self.history),
+        )

@@ -1,0 +1,298 @@
+"""One Gauss-Newton step: linearise, assemble, factor, solve, and look at the new residual."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int
+
+from kernelpde.functionals import Functionals, Kernels, concatenate, gram_diagonal, gram_of_blocks, jets, matvec
+from kernelpde.linalg import LINEAR, Dense
+from kernelpde.problem import Block, Residual, functionals_of
+
+
+_SMALLEST_NUGGET = 1e-15
+"""Stands for a nugget of zero where the damping is measured by it."""
+
+
+_MERIT_ROUNDING = 1e-6
+"""Relative differences of the merit that say nothing."""
+
+_CLOSE = 1e-5
+"""A full step with a smaller relative change is judged by its change, no longer by its merit."""
+
+
+class State(eqx.Module):
+    """An iterate u, through everything that the next step needs to know of it.
+
+    **Attributes:**
+
+    - `jets`: for each condition, the entries at its points in which its residual is nonlinear.
+    - `linear`: for each row, the part of its residual that is linear in u.
+    - `weights`: for each condition, w in u = Σᵢₜ wᵢₜ ∂ᵧ^γₜ κ(·, xᵢ); sums of iterates are sums of w.
+    - `norm_squared`: ‖u‖² in the space of the kernel.
+    """
+
+    jets: tuple[Float[Array, "N K"], ...]
+    linear: Float[Array, "M"]
+    weights: tuple[Float[Array, "N T"], ...]
+    norm_squared: Float[Array, ""]
+
+
+class Outcome(eqx.Module):
+    """What a step has led to.
+
+    **Attributes:**
+
+    - `state`: the new iterate.
+    - `residual_rms`, `residual_max`: of the true residual at the new iterate, per condition.
+    - `merit_before`, `merit`: what a step has to lower; see `take_step`.
+    - `descends`: whether it does, as far as rounding lets one tell.
+    - `length`: the fraction of the step that was taken.
+    - `change`: largest relative change (root mean square) among the nonlinear jet entries.
+    - `misfit_before`, `misfit`: root mean square of the residual relative to what a row may miss.
+    - `diagonal`: of the Gram matrix.
+    - `nugget`, `condition`, `result`: of the linear solve.
+    - `finite`: whether every number is.
+    """
+
+    state: State
+    residual_rms: Float[Array, "C"]
+    residual_max: Float[Array, "C"]
+    merit_before: Float[Array, ""]
+    merit: Float[Array, ""]
+    descends: Bool[Array, ""]
+    length: Float[Array, ""]
+    change: Float[Array, ""]
+    misfit_before: Float[Array, ""]
+    misfit: Float[Array, ""]
+    diagonal: Float[Array, "M"]
+    nugget: Float[Array, ""]
+    condition: Float[Array, ""]
+    result: LINEAR
+    finite: Bool[Array, ""]
+
+
+def zero_state(residuals: tuple[Residual, ...], blocks: tuple[Block, ...]) -> State:
+    """u = 0."""
+    counts = [len(block.points) for block in blocks]
+    rows = sum(n * len(residual.components) for n, residual in zip(counts, residuals, strict=True))
+    return State(
+        tuple(
+            jnp.asarray(np.zeros((n, len(r.nonlinear))))
+            for n, r in zip(counts, residuals, strict=True)
+        ),
+        jnp.asarray(np.zeros(rows)),
+        tuple(
+            jnp.asarray(np.zeros((n, len(r.terms)))) for n, r in zip(counts, residuals, strict=True)
+        ),
+        jnp.asarray(np.zeros(())),
+    )
+
+
+def expansion_of(
+    residuals: tuple[Residual, ...], blocks: tuple[Block, ...], state: State
+) -> tuple[Functionals, ...]:
+    """u as an expansion in functionals, one batch per condition."""
+    return tuple(
+        Functionals(block.points, weights, residual.terms)
+        for residual, block, weights in zip(residuals, blocks, state.weights, strict=True)
+    )
+
+
+def by_rows(values: Float[Array, "N R"]) -> Float[Array, "NR"]:
+    """Values per point and component in the order of the rows: component by component."""
+    return values.T.reshape(-1)
+
+
+@eqx.filter_jit
+def take_step(
+    residuals: tuple[Residual, ...],
+    kernels: Kernels,
+    blocks: tuple[Block, ...],
+    state: State,
+    solver: Dense,
+    *,
+    damping: Float[Array, ""],
+    lengths: Float[Array, "L"],
+    sweeps: Int[Array, ""],
+    yardstick: Float[Array, "M"],
+) -> Outcome:
+    """From uᵏ towards the minimiser of the linearised problem, damped.
+
+    Let Φ be the functionals of the residual linearised at uᵏ, b = Φuᵏ - F(uᵏ), K = κ(Φ, Φ), D its
+    diagonal, η the nugget and T = Σ + ηD what a row may miss. The step minimises
+
+        ½ ‖u‖² + ½ ‖Φu - b‖² in T⁻¹ + ½ λ ‖u - uᵏ‖²,
+
+    the linearised problem with the damping λ of Levenberg and Marquardt. With s = λ / (1 + λ) it is
+
+        u = s uᵏ + κ(·, Φ) z,    z = (K + (1 + λ) T)⁻¹ (b - s Φuᵏ).
+
+    For λ = 0 this is the Gauss-Newton step u = κ(·, Φ)(K + Σ)⁻¹ b, equation (otd:explicit) of the
+    paper. On the way from uᵏ to u the true residual costs next to nothing, since everything that
+    it depends on is linear in u; so the best of several `lengths` is taken, by the merit
+    ½ ‖u‖² + ½ ‖F(u)‖² in T⁻¹.
+
+    **Arguments:**
+
+    - `residuals`, `kernels`, `blocks`: the problem and its points.
+    - `state`: uᵏ.
+    - `solver`: of the linear system.
+    - `damping`: μ = λη, relative to the diagonal of K, so that 1 is strong.
+    - `lengths`: fractions of the step to choose from, longest first.
+    - `sweeps`: of iterative refinement in the linear solve.
+    - `yardstick`: a diagonal to use for D in the merit; its entries that are 0 stand for D itself.
+      Only a fixed one makes merits comparable across steps, since D depends on uᵏ; only D itself
+      makes the limit of the iteration a minimum of the merit.
+    """
+    # Linearise. Only entries in which a residual is nonlinear are ever evaluated.
+    values, coefficients, batches, curved = [], [], [], []
+    for residual, block, entries in zip(residuals, blocks, state.jets, strict=True):
+        value, slope = residual.linearise(block.points, block.normals, block.data, entries)
+        values.append(value)
+        coefficients.append(slope)
+        batches.extend(functionals_of(residual, block.points, slope))
+        curved.append(slope[:, :, list(residual.nonlinear)])
+    noise = jnp.concatenate(
+        [
+            jnp.tile(block.noise, len(residual.components))
+            for residual, block in zip(residuals, blocks, strict=True)
+        ]
+    )
+    variance = noise * noise
+
+    def through_jets(entries: tuple[Array, ...]) -> Float[Array, "M"]:
+        """The part of Φu that comes from the nonlinear entries."""
+        parts = [jnp.einsum("nrk,nk->nr", c, e) for c, e in zip(curved, entries, strict=True)]
+        return jnp.concatenate([by_rows(part) for part in parts])
+
+    jets_part = through_jets(state.jets)
+    target = jets_part - jnp.concatenate([by_rows(value) for value in values])
+    applied = jets_part + state.linear
+
+    # Solve.
+    union = concatenate(batches)
+    diagonal = gram_diagonal(kernels, union)
+
+    def product(vector: Float[Array, "M"]) -> Float[Array, "M"]:
+        # Not the matrix: with nothing else to be kept for, it is factored where it stands.
+        return matvec(kernels, union, union, vector)
+
+    nugget = jnp.maximum(solver.nugget, _SMALLEST_NUGGET)
+    shrink = damping / (nugget + damping)
+    damped_noise = variance * (1.0 + damping / nugget) + damping * diagonal
+    system = solver.factorize(gram_of_blocks(kernels, batches), damped_noise, diagonal)
+    rhs = target - shrink * applied
+    z = system.solve(rhs, sweeps, product)
+    image = jax.lax.cond(sweeps > 0, product, lambda v: rhs - system.added * v, z)
+
+    # Where the whole step leads.
+    increments = _increments(residuals, blocks, coefficients, batches, z)
+    jet_increments = tuple(
+        jets(kernels, block.points, residual.nonlinear_terms, increments)
+        for residual, block in zip(residuals, blocks, strict=True)
+    )
+    full = State(
+        tuple(shrink * old + inc for old, inc in zip(state.jets, jet_increments, strict=True)),
+        shrink * state.linear + image - through_jets(jet_increments),
+        tuple(
+            shrink * old + inc.coefficients
+            for old, inc in zip(state.weights, increments, strict=True)
+        ),
+        shrink**2 * state.norm_squared + 2.0 * shrink * (z @ applied) + z @ image,
+    )
+    inner_product = shrink * state.norm_squared + z @ applied
+
+    def on_the_way(length: Float[Array, ""]) -> State:
+        back = 1.0 - length
+        mixed = jax.tree.map(lambda old, new: back * old + length * new, state, full)
+        norm_squared = (
+            back**2 * state.norm_squared
+            + 2.0 * back * length * inner_product
+            + length**2 * full.norm_squared
+        )
+        return eqx.tree_at(lambda s: s.norm_squared, mixed, norm_squared)
+
+    # How far to go.
+    spans = _spans(residuals, blocks)
+    allowed = variance + nugget * jnp.where(yardstick > 0, yardstick, diagonal)
+
+    def judged(candidate: State) -> tuple[Array, Array, Array]:
+        """Merit, mean square misfit, and the true residual."""
+        residual = true_residual(residuals, blocks, candidate)
+        misfit = jnp.sum(residual**2 / allowed)
+        return 0.5 * (candidate.norm_squared + misfit), misfit, residual
+
+    merit_before, misfit_before, _ = judged(state)
+    merits = jax.vmap(lambda length: judged(on_the_way(length))[0])(lengths)
+    merits = jnp.where(jnp.isfinite(merits), merits, jnp.inf)
+    close = (_change(state, full) <= _CLOSE) & (merits[0] <= 1.1 * merit_before)
+    tied = merits[0] <= jnp.minimum(jnp.min(merits), merit_before) * (1.0 + _MERIT_ROUNDING)
+    length = lengths[jnp.where(close | tied, 0, jnp.argmin(merits))]
+    new = on_the_way(length)
+    whole = (length == 1.0) & (damping == 0.0)
+    merit, misfit, residual_now = judged(new)
+    rows = residual_now.shape[0]
+    return Outcome(
+        new,
+        jnp.stack([jnp.sqrt(jnp.mean(residual_now[a:b] ** 2)) for a, b in spans]),
+        jnp.stack([jnp.max(jnp.abs(residual_now[a:b])) for a, b in spans]),
+        merit_before,
+        merit,
+        close | (merit < merit_before * jnp.where(whole, 1 + _MERIT_ROUNDING, 1 - _MERIT_ROUNDING)),
+        length,
+        _change(state, new),
+        jnp.sqrt(misfit_before / rows),
+        jnp.sqrt(misfit / rows),
+        diagonal,
+        system.nugget,
+        system.condition(),
+        system.result,
+        jnp.isfinite(z).all() & jnp.isfinite(merit),
+    )
+
+
+def true_residual(
+    residuals: tuple[Residual, ...], blocks: tuple[Block, ...], state: State
+) -> Float[Array, "M"]:
+    """F(u) at the points of all conditions, row by row."""
+    curved = [
+        by_rows(residual.linearise(block.points, block.normals, block.data, entries)[0])
+        for residual, block, entries in zip(residuals, blocks, state.jets, strict=True)
+    ]
+    return state.linear + jnp.concatenate(curved)
+
+
+def _change(old: State, new: State) -> Float[Array, ""]:
+    """The largest relative change, in root mean square, among the nonlinear jet entries."""
+    ratios = [
+        jnp.sqrt(jnp.sum((n - o) ** 2, axis=0) / jnp.maximum(jnp.sum(n**2, axis=0), 1e-300))
+        for o, n in zip(old.jets, new.jets, strict=True)
+    ]
+    return jnp.max(jnp.concatenate([*ratios, jnp.zeros(1)]))
+
+
+def _spans(residuals: tuple[Residual, ...], blocks: tuple[Block, ...]) -> list[tuple[int, int]]:
+    """First row and end of the rows of each condition."""
+    sizes = [len(b.points) * len(r.components) for r, b in zip(residuals, blocks, strict=True)]
+    ends = np.cumsum([0, *sizes]).tolist()
+    return list(zip(ends[:-1], ends[1:], strict=True))
+
+
+def _increments(
+    residuals: tuple[Residual, ...],
+    blocks: tuple[Block, ...],
+    coefficients: list[Float[Array, "N R T"]],
+    batches: list[Functionals],
+    z: Float[Array, "M"],
+) -> tuple[Functionals, ...]:
+    """κ(·, Φ) z as weighted functionals, the components of a condition added up."""
+    ends = np.cumsum([0, *(len(batch) for batch in batches)])
+    pieces = iter([z[a:b] for a, b in zip(ends[:-1], ends[1:], strict=True)])
+    found = []
+    for residual, block, slope in zip(residuals, blocks, coefficients, strict=True):
+        per_component = jnp.stack([next(pieces) for _ in residual.components], axis=1)
+        weights = jnp.einsum("nr,nrt->nt", per_component, slope)
+        found.append(Functionals(block.points, weights, residual.terms))
+    return tuple(found)

@@ -12,7 +12,7 @@ def require_float64() -> None:
     floats nothing that this library computes means anything. The flag is never flipped here: it is
     global, and belongs to the program.
     """
-    if not jax.config.jax_enable_x64:
+    if not jax.config.read("jax_enable_x64"):
         raise PrecisionError(
             "kernelpde needs 64-bit floats, but JAX is in 32-bit mode. Before creating any array, "
             'run jax.config.update("jax_enable_x64", True), or set the environment variable '

@@ -49,9 +49,7 @@ def _half_applied(
         )
         partials = dict(zip(orders, kernel.partials(x, y, orders), strict=True))
         for s, t in pairs:
-            value = _sum(
-                partials[a, b] for a in terms[s].orders for b in right.terms[t].orders
-            )
+            value = _sum(partials[a, b] for a in terms[s].orders for b in right.terms[t].orders)
             if value is not None:
                 rows[s] = _sum([rows[s], right.coefficients[None, :, t] * value])
     return rows
@@ -172,9 +170,7 @@ def matvec(
     - `vector`: v.
     - `memory`: bytes that a tile may take.
     """
-    return _in_row_tiles(
-        lambda rows: gram(kernels, rows, right) @ vector, left, len(right), memory
-    )
+    return _in_row_tiles(lambda rows: gram(kernels, rows, right) @ vector, left, len(right), memory)
 
 
 def _in_row_tiles(function: Callable, rows, columns: int, memory: int) -> Array:

@@ -58,7 +58,6 @@ class Frame(NamedTuple):
             orders[coordinate] += 1
         return tuple(orders)
 
-
     @property
     def laplacian(self) -> tuple[MultiIndex, ...]:
         """The multi-indices whose derivatives add up to the Laplacian in space."""
@@ -119,4 +118,3 @@ class Jet:
             )
         first, *others = (self._normal[i] * self.d(i) for i in range(len(self._frame.coordinates)))
         return sum(others, start=first)
-

@@ -35,7 +35,6 @@ class AbstractRegion(abc.ABC):
     """Something that points can be drawn from: an interior, a boundary piece, a cloud."""
 
     name: str
-    space: Space | None
 
     @property
     @abc.abstractmethod
@@ -200,7 +199,6 @@ class PointCloud(AbstractRegion):
         self.points = np.asarray(points, dtype=np.float64)
         self.normals = None if normals is None else np.asarray(normals, dtype=np.float64)
         self.name = name
-        self.space = None
         if self.points.ndim != 2 or not len(self.points):
             raise InputError(
                 f"{name}: expected points of shape (n, d) with n > 0; got {self.points.shape}."

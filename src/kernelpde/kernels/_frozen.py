@@ -1,13 +1,15 @@
 """Holding parts of a kernel fixed."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import equinox as eqx
 import jax
 import numpy as np
+from jaxtyping import Array
 
-from kernelpde.kernels._kernel import AbstractKernel
+from kernelpde.kernels._kernel import AbstractKernel, Coordinates
+from kernelpde.kernels._multiindex import OrderPair
 
 
 class _Held:
@@ -47,7 +49,9 @@ class Frozen(AbstractKernel):
         """The kernel with every number in its place."""
         return eqx.combine(self.learned, self.held.tree())
 
-    def partials(self, x, y, orders):
+    def partials(
+        self, x: Coordinates, y: Coordinates, orders: Sequence[OrderPair]
+    ) -> list[Array | None]:
         return self.kernel.partials(x, y, orders)
 
 

@@ -1,6 +1,6 @@
 """Any function of two points as a kernel, differentiated automatically."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import prod
 
 import jax
@@ -8,8 +8,8 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from kernelpde.errors import InputError
-from kernelpde.kernels._kernel import AbstractKernel
-from kernelpde.kernels._multiindex import MultiIndex
+from kernelpde.kernels._kernel import AbstractKernel, Coordinates
+from kernelpde.kernels._multiindex import MultiIndex, OrderPair
 from kernelpde.kernels._unroll import Unsupported, unrolled
 
 
@@ -28,7 +28,9 @@ class Function(AbstractKernel):
 
     function: Callable[[Array, Array], Array]
 
-    def partials(self, x, y, orders):
+    def partials(
+        self, x: Coordinates, y: Coordinates, orders: Sequence[OrderPair]
+    ) -> list[Array | None]:
         dimension = len(x)
         shape = jnp.broadcast_shapes(*(c.shape for c in (*x, *y)))
         point = jax.ShapeDtypeStruct((dimension,), jnp.float64)

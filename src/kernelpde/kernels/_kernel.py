@@ -8,8 +8,9 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, ArrayLike, Float
+from jaxtyping import Array, Float
 
+from kernelpde.arrays import Numbers
 from kernelpde.errors import InputError
 from kernelpde.kernels._multiindex import MultiIndex, OrderPair, below, binomial, minus
 from kernelpde.kernels._parameters import hyperparameters, log_of_positive
@@ -45,7 +46,7 @@ class AbstractKernel(eqx.Module):
         everywhere, so that sums and products can leave it out.
         """
 
-    def __call__(self, x: Float[ArrayLike, "d"], y: Float[ArrayLike, "d"]) -> Float[Array, ""]:
+    def __call__(self, x: Numbers, y: Numbers) -> Float[Array, ""]:
         """κ(x, y) for two points."""
         x, y = jnp.asarray(x), jnp.asarray(y)
         zero = (0,) * x.shape[0]
@@ -57,12 +58,12 @@ class AbstractKernel(eqx.Module):
             return NotImplemented
         return Sum(self, other)
 
-    def __mul__(self, other: "AbstractKernel | ArrayLike") -> "Product | Scale":
+    def __mul__(self, other: "AbstractKernel | Numbers") -> "Product | Scale":
         if isinstance(other, AbstractKernel):
             return Product(self, other)
         return Scale(self, other)
 
-    def __rmul__(self, other: ArrayLike) -> "Scale":
+    def __rmul__(self, other: Numbers) -> "Scale":
         return Scale(self, other)
 
     def on(self, *coordinates: int | str) -> "Restriction":
@@ -83,7 +84,9 @@ class Sum(AbstractKernel):
     first: AbstractKernel
     second: AbstractKernel
 
-    def partials(self, x, y, orders):
+    def partials(
+        self, x: Coordinates, y: Coordinates, orders: Sequence[OrderPair]
+    ) -> list[Array | None]:
         pairs = zip(
             self.first.partials(x, y, orders), self.second.partials(x, y, orders), strict=True
         )
@@ -100,7 +103,9 @@ class Product(AbstractKernel):
     first: AbstractKernel
     second: AbstractKernel
 
-    def partials(self, x, y, orders):
+    def partials(
+        self, x: Coordinates, y: Coordinates, orders: Sequence[OrderPair]
+    ) -> list[Array | None]:
         inner = sorted(
             {(a, b) for alpha, beta in orders for a in below(alpha) for b in below(beta)}
         )
@@ -137,7 +142,7 @@ class Scale(AbstractKernel):
     kernel: AbstractKernel
     log_variance: Float[Array, ""]
 
-    def __init__(self, kernel: AbstractKernel, variance: ArrayLike):
+    def __init__(self, kernel: AbstractKernel, variance: Numbers):
         self.kernel = kernel
         self.log_variance = log_of_positive("Scale", "variance", variance)
 
@@ -145,7 +150,9 @@ class Scale(AbstractKernel):
     def variance(self) -> Float[Array, ""]:
         return jnp.exp(self.log_variance)
 
-    def partials(self, x, y, orders):
+    def partials(
+        self, x: Coordinates, y: Coordinates, orders: Sequence[OrderPair]
+    ) -> list[Array | None]:
         variance = self.variance
         return [
             None if value is None else variance * value
@@ -169,11 +176,13 @@ class Restriction(AbstractKernel):
                 f"got {self.coordinates}."
             )
 
-    def partials(self, x, y, orders):
-        kept = self.coordinates
-        if any(isinstance(c, str) for c in kept):
+    def partials(
+        self, x: Coordinates, y: Coordinates, orders: Sequence[OrderPair]
+    ) -> list[Array | None]:
+        kept = tuple(c for c in self.coordinates if isinstance(c, int))
+        if kept != self.coordinates:
             raise InputError(
-                f"Restriction to coordinates {kept} by name needs a domain that names them. "
+                f"Restriction to {self.coordinates} by name needs a domain that names them. "
                 "Use the kernel in a Problem, call bind_coordinates, or restrict by index."
             )
         if max(kept) >= len(x) or min(kept) < 0:
@@ -201,14 +210,16 @@ class Constant(AbstractKernel):
 
     log_variance: Float[Array, ""]
 
-    def __init__(self, variance: ArrayLike = 1.0):
+    def __init__(self, variance: Numbers = 1.0):
         self.log_variance = log_of_positive("Constant", "variance", variance)
 
     @property
     def variance(self) -> Float[Array, ""]:
         return jnp.exp(self.log_variance)
 
-    def partials(self, x, y, orders):
+    def partials(
+        self, x: Coordinates, y: Coordinates, orders: Sequence[OrderPair]
+    ) -> list[Array | None]:
         shape = jnp.broadcast_shapes(*(c.shape for c in (*x, *y)))
         value = jnp.broadcast_to(self.variance, shape)
         return [None if any(alpha) or any(beta) else value for alpha, beta in orders]

@@ -9,20 +9,22 @@ from typing import Any
 
 import equinox as eqx
 import jax
+import jax.core
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, ArrayLike, Float
+from jaxtyping import Array, Float
 
+from kernelpde.arrays import Numbers
 from kernelpde.errors import InputError
 from kernelpde.precision import require_float64
 
 _LOG = "log_"
 
 
-def log_of_positive(owner: str, name: str, value: ArrayLike) -> Float[Array, "..."]:
+def log_of_positive(owner: str, name: str, value: Numbers) -> Float[Array, "..."]:
     """The logarithm of a positive number or vector of numbers, refusing anything else."""
     require_float64()
-    if isinstance(value, jax.core.Tracer):
+    if isinstance(value, jax.Array) and not jax.core.is_concrete(value):
         return jnp.log(value)
     numbers = np.asarray(value, dtype=np.float64)
     if numbers.ndim > 1:

@@ -1,15 +1,17 @@
 """The periodic kernel, a product of one factor per coordinate."""
 
+from collections.abc import Sequence
 from math import comb, pi
 
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, ArrayLike, Float
+from jaxtyping import Array, Float
 
+from kernelpde.arrays import Numbers
 from kernelpde.errors import InputError
-from kernelpde.kernels._kernel import AbstractKernel
-from kernelpde.kernels._multiindex import plus
+from kernelpde.kernels._kernel import AbstractKernel, Coordinates
+from kernelpde.kernels._multiindex import OrderPair, plus
 from kernelpde.kernels._parameters import log_of_positive, per_coordinate
 
 
@@ -26,7 +28,7 @@ class Periodic(AbstractKernel):
     log_lengthscale: Float[Array, "..."]
     period: float | tuple[float, ...] = eqx.field(static=True)
 
-    def __init__(self, lengthscale: ArrayLike, period: float | tuple[float, ...]):
+    def __init__(self, lengthscale: Numbers, period: float | tuple[float, ...]):
         self.log_lengthscale = log_of_positive("Periodic", "lengthscale", lengthscale)
         periods = np.asarray(period, dtype=float)
         if not (np.isfinite(periods).all() and (periods > 0).all()):
@@ -37,7 +39,9 @@ class Periodic(AbstractKernel):
     def lengthscale(self) -> Float[Array, "..."]:
         return jnp.exp(self.log_lengthscale)
 
-    def partials(self, x, y, orders):
+    def partials(
+        self, x: Coordinates, y: Coordinates, orders: Sequence[OrderPair]
+    ) -> list[Array | None]:
         dimension = len(x)
         strengths = per_coordinate(
             "Periodic", "lengthscale", jnp.exp(-2.0 * self.log_lengthscale), dimension
@@ -76,5 +80,5 @@ def _circle(difference: Array, strength: Array, period: float, highest: int) -> 
     h = [strength * omega**k * cycle[k % 4] for k in range(highest + 1)]
     g = [jnp.exp(-2.0 * strength * sine * sine)]
     for n in range(highest):
-        g.append(sum((comb(n, k) * h[k + 1] * g[n - k] for k in range(n + 1)), start=0.0))
+        g.append(sum((comb(n, k) * h[k + 1] * g[n - k] for k in range(n + 1)), start=jnp.zeros(())))
     return g

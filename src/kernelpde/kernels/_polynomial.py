@@ -1,15 +1,17 @@
 """The polynomial kernel, a function of the dot product."""
 
+from collections.abc import Sequence
 from itertools import product
 from math import factorial, perm, prod
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, ArrayLike, Float
+from jaxtyping import Array, Float
 
+from kernelpde.arrays import Numbers
 from kernelpde.errors import InputError
-from kernelpde.kernels._kernel import AbstractKernel
-from kernelpde.kernels._multiindex import MultiIndex, binomial, minus
+from kernelpde.kernels._kernel import AbstractKernel, Coordinates
+from kernelpde.kernels._multiindex import MultiIndex, OrderPair, binomial, minus
 from kernelpde.kernels._parameters import log_of_positive
 
 
@@ -32,7 +34,7 @@ class Polynomial(AbstractKernel):
     log_slope: Float[Array, ""]
     degree: int = eqx.field(static=True)
 
-    def __init__(self, degree: int, offset: ArrayLike = 1.0, slope: ArrayLike = 1.0):
+    def __init__(self, degree: int, offset: Numbers = 1.0, slope: Numbers = 1.0):
         if degree < 1 or degree != int(degree):
             raise InputError(f"Polynomial: degree must be a positive integer; got {degree}.")
         self.degree = int(degree)
@@ -47,7 +49,9 @@ class Polynomial(AbstractKernel):
     def slope(self) -> Float[Array, ""]:
         return jnp.exp(self.log_slope)
 
-    def partials(self, x, y, orders):
+    def partials(
+        self, x: Coordinates, y: Coordinates, orders: Sequence[OrderPair]
+    ) -> list[Array | None]:
         slope = self.slope
         t = self.offset + slope * sum(a * b for a, b in zip(x, y, strict=True))
 
@@ -61,8 +65,8 @@ class Polynomial(AbstractKernel):
                 count = binomial(beta, k) * prod(
                     factorial(a) // factorial(a - c) for a, c in zip(alpha, k, strict=True)
                 )
-                term = (count * perm(self.degree, order)) * slope**order * t ** (
-                    self.degree - order
+                term = (
+                    (count * perm(self.degree, order)) * slope**order * t ** (self.degree - order)
                 )
                 for point, powers in ((y, minus(alpha, k)), (x, minus(beta, k))):
                     for coordinate, power in zip(point, powers, strict=True):

@@ -10,6 +10,7 @@ x = y as long as the profile's derivatives in s are exact there.
 """
 
 import abc
+from collections.abc import Sequence
 from functools import partial
 from itertools import product
 from math import factorial, prod
@@ -17,16 +18,17 @@ from math import factorial, prod
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, ArrayLike, Float
+from jaxtyping import Array, Float
 
+from kernelpde.arrays import Numbers
 from kernelpde.errors import InputError
-from kernelpde.kernels._kernel import AbstractKernel
-from kernelpde.kernels._multiindex import MultiIndex, plus
+from kernelpde.kernels._kernel import AbstractKernel, Coordinates
+from kernelpde.kernels._multiindex import MultiIndex, OrderPair, plus
 from kernelpde.kernels._parameters import log_of_positive, per_coordinate
 
 
 class AbstractRadial(AbstractKernel):
-    """κ(x, y) = ψ(Σᵢ (xᵢ - yᵢ)² / ℓᵢ²), with one lengthscale for all coordinates or one for each."""
+    """κ(x, y) = ψ(Σᵢ (xᵢ - yᵢ)² / ℓᵢ²), with one lengthscale for all coordinates or one each."""
 
     log_lengthscale: eqx.AbstractVar[Float[Array, "..."]]
 
@@ -41,19 +43,18 @@ class AbstractRadial(AbstractKernel):
     def lengthscale(self) -> Float[Array, "..."]:
         return jnp.exp(self.log_lengthscale)
 
-    def partials(self, x, y, orders):
+    def partials(
+        self, x: Coordinates, y: Coordinates, orders: Sequence[OrderPair]
+    ) -> list[Array | None]:
         owner = type(self).__name__
-        weights = per_coordinate(
-            owner, "lengthscale", jnp.exp(-2.0 * self.log_lengthscale), len(x)
-        )
+        weights = per_coordinate(owner, "lengthscale", jnp.exp(-2.0 * self.log_lengthscale), len(x))
         difference = [a - b for a, b in zip(x, y, strict=True)]
         wanted = sorted({plus(alpha, beta) for alpha, beta in orders})
         s = sum(w * d * d for w, d in zip(weights, difference, strict=True))
         factor, profile = self.profile(jnp.asarray(s), max(map(sum, wanted)))
         slopes = [2.0 * w * d for w, d in zip(weights, difference, strict=True)]
-        derivative = {gamma: _radial(gamma, profile, slopes, weights) for gamma in wanted}
-        if factor is not None:
-            derivative = {gamma: value * factor for gamma, value in derivative.items()}
+        one = jnp.ones(()) if factor is None else factor
+        derivative = {gamma: one * _radial(gamma, profile, slopes, weights) for gamma in wanted}
         return [
             -derivative[plus(alpha, beta)] if sum(beta) % 2 else derivative[plus(alpha, beta)]
             for alpha, beta in orders
@@ -84,10 +85,10 @@ class Gaussian(AbstractRadial):
 
     log_lengthscale: Float[Array, "..."]
 
-    def __init__(self, lengthscale: ArrayLike):
+    def __init__(self, lengthscale: Numbers):
         self.log_lengthscale = log_of_positive("Gaussian", "lengthscale", lengthscale)
 
-    def profile(self, s, highest):
+    def profile(self, s: Array, highest: int) -> tuple[Array | None, list[Array | float]]:
         return jnp.exp(-0.5 * s), [(-0.5) ** n for n in range(highest + 1)]
 
 
@@ -100,7 +101,7 @@ class RationalQuadratic(AbstractRadial):
     log_lengthscale: Float[Array, "..."]
     log_mixture: Float[Array, ""]
 
-    def __init__(self, lengthscale: ArrayLike, mixture: ArrayLike = 1.0):
+    def __init__(self, lengthscale: Numbers, mixture: Numbers = 1.0):
         self.log_lengthscale = log_of_positive("RationalQuadratic", "lengthscale", lengthscale)
         self.log_mixture = log_of_positive("RationalQuadratic", "mixture", mixture)
 
@@ -108,7 +109,7 @@ class RationalQuadratic(AbstractRadial):
     def mixture(self) -> Float[Array, ""]:
         return jnp.exp(self.log_mixture)
 
-    def profile(self, s, highest):
+    def profile(self, s: Array, highest: int) -> tuple[Array | None, list[Array | float]]:
         a = self.mixture
         base = 1.0 + s / (2.0 * a)
         cofactors: list[Array | float] = [1.0]
@@ -132,7 +133,7 @@ class Matern(AbstractRadial):
     log_lengthscale: Float[Array, "..."]
     smoothness: float = eqx.field(static=True)
 
-    def __init__(self, smoothness: float, lengthscale: ArrayLike):
+    def __init__(self, smoothness: float, lengthscale: Numbers):
         if smoothness <= 0 or (2 * smoothness) % 2 != 1:
             raise InputError(
                 f"Matern: smoothness must be a half-integer 0.5, 1.5, 2.5, ...; got {smoothness}."
@@ -140,7 +141,7 @@ class Matern(AbstractRadial):
         self.smoothness = float(smoothness)
         self.log_lengthscale = log_of_positive("Matern", "lengthscale", lengthscale)
 
-    def profile(self, s, highest):
+    def profile(self, s: Array, highest: int) -> tuple[Array | None, list[Array | float]]:
         p = round(self.smoothness - 0.5)
         if highest > 2 * p:
             raise InputError(
@@ -168,9 +169,7 @@ def _reduced_bessel(p: int, t: Array) -> Array:
     z = jnp.where(apart, jnp.sqrt(jnp.where(apart, t, 1.0)), 0.0)
     degree = p if p >= 0 else -p - 1
     polynomial = sum(
-        factorial(degree + k)
-        / (factorial(k) * factorial(degree - k) * 2.0**k)
-        * z ** (degree - k)
+        factorial(degree + k) / (factorial(k) * factorial(degree - k) * 2.0**k) * z ** (degree - k)
         for k in range(degree + 1)
     )
     value = jnp.exp(-z) * polynomial

@@ -15,9 +15,9 @@ import numpy as np
 from jaxtyping import Array
 
 _ELEMENTWISE = frozenset(
-    """abs acos acosh add asin asinh atan atan2 atanh ceil convert_element_type copy cos cosh div eq
-    erf erf_inv erfc exp exp2 expm1 floor ge gt integer_pow is_finite le lgamma log log1p logistic lt
-    max min mul ne neg not and or pow rem round rsqrt select_n sign sin sinh sqrt square
+    """abs acos acosh add and asin asinh atan atan2 atanh ceil convert_element_type copy cos cosh
+    div eq erf erf_inv erfc exp exp2 expm1 floor ge gt integer_pow is_finite le lgamma log log1p
+    logistic lt max min mul ne neg not or pow rem round rsqrt select_n sign sin sinh sqrt square
     stop_gradient sub tan tanh""".split()
 )
 _MOVES: dict[str, Callable] = {
@@ -115,7 +115,7 @@ def _replay(closed: jex.ClosedJaxpr, arguments: Sequence[np.ndarray]) -> list[np
         elif name == "iota":
             results = [_components(equation.primitive.bind(**params))]
         elif name == "dot_general":
-            results = [_contracted(*inputs, params["dimension_numbers"][0])]
+            results = [_contracted(inputs[0], inputs[1], params["dimension_numbers"][0])]
         else:
             results = [_elementwise(equation.primitive, params, inputs)]
         values.update(zip(equation.outvars, results, strict=True))
@@ -153,7 +153,9 @@ def _broadcast(value: np.ndarray, shape, dimensions) -> np.ndarray:
 
 
 def _contracted(left: np.ndarray, right: np.ndarray, axes) -> np.ndarray:
-    return np.asarray(np.tensordot(left, right, axes=[list(a) for a in axes]), dtype=object)
+    return np.asarray(
+        np.tensordot(left, right, axes=(tuple(axes[0]), tuple(axes[1]))), dtype=object
+    )
 
 
 def _reduced(operation: np.ufunc, value: np.ndarray, axes) -> np.ndarray:

@@ -58,9 +58,7 @@ def restored(both: Float[Array, "M M"], diagonal: Float[Array, "M"]) -> Float[Ar
     return jnp.where(jnp.eye(size, dtype=bool), diagonal[:, None], mirrored)
 
 
-def solve_with(
-    factor: Float[Array, "M M"], rhs: Float[Array, "M *k"]
-) -> Float[Array, "M *k"]:
+def solve_with(factor: Float[Array, "M M"], rhs: Float[Array, "M *k"]) -> Float[Array, "M *k"]:
     """A⁻¹ b for one vector or for columns, from R."""
     columns = rhs if rhs.ndim == 2 else rhs[:, None]
     half = solve_half(factor, columns)

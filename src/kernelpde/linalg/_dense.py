@@ -53,10 +53,9 @@ class Dense(eqx.Module):
         - `matrix_diagonal`: that of K, if it is known otherwise. Nothing then looks into the matrix
           before it is factored, and the pass that writes it also adds Σ and the nugget.
         """
-        if matrix_diagonal is None:
-            matrix_diagonal = jnp.diagonal(matrix)
+        own_diagonal = jnp.diagonal(matrix) if matrix_diagonal is None else matrix_diagonal
         frozen = jax.lax.stop_gradient(matrix)
-        diagonal = jax.lax.stop_gradient(matrix_diagonal + noise)
+        diagonal = jax.lax.stop_gradient(own_diagonal + noise)
         finite = jnp.isfinite(diagonal).all() & (diagonal > 0).all()
 
         def failed(state) -> Bool[Array, ""]:
@@ -83,9 +82,7 @@ class Dense(eqx.Module):
         result = LINEAR.where(nugget > start, LINEAR.nugget_raised, LINEAR.successful)
         result = LINEAR.where(factored, result, LINEAR.not_positive_definite)
         result = LINEAR.where(finite, result, LINEAR.not_finite)
-        return DenseFactor(
-            matrix, matrix_diagonal, noise, factor, nugget, result, self.refinement
-        )
+        return DenseFactor(matrix, own_diagonal, noise, factor, nugget, result, self.refinement)
 
 
 class DenseFactor(eqx.Module):

@@ -7,11 +7,12 @@ from dataclasses import dataclass, field, replace
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, ArrayLike, Float
+from jaxtyping import Array, Float
 
+from kernelpde.arrays import Numbers
 from kernelpde.errors import InputError
 from kernelpde.functionals import Frame, Functionals, Kernels
-from kernelpde.geometry import AbstractRegion, PointCloud, Space
+from kernelpde.geometry import AbstractRegion, Patch, Patches, PointCloud, Space
 from kernelpde.kernels import AbstractKernel, bind_coordinates
 from kernelpde.precision import require_float64
 from kernelpde.problem._residual import Residual, trace_residual
@@ -31,7 +32,8 @@ class Field:
             )
         if not isinstance(self.kernel, AbstractKernel):
             raise InputError(
-                f"Field {self.name!r}: expected a kernel such as Gaussian(0.2); got {self.kernel!r}."
+                f"Field {self.name!r}: expected a kernel such as Gaussian(0.2); "
+                f"got {self.kernel!r}."
             )
 
 
@@ -51,29 +53,30 @@ class Condition:
     """
 
     name: str
-    where: AbstractRegion | ArrayLike
+    where: AbstractRegion | Numbers
     residual: Callable
-    noise: ArrayLike = 0.0
-    data: Mapping[str, ArrayLike] = field(default_factory=dict)
+    noise: Numbers = 0.0
+    data: Mapping[str, Numbers] = field(default_factory=dict)
 
     def __post_init__(self):
         if not isinstance(self.where, AbstractRegion):
             cloud = PointCloud(self.where, name=f"Condition {self.name!r}")
             object.__setattr__(self, "where", cloud)
+        region = self.region
         noise = np.asarray(self.noise, dtype=float)
         if noise.ndim > 1 or not np.isfinite(noise).all() or (noise < 0).any():
             raise InputError(
                 f"Condition {self.name!r}: noise must be a standard deviation, not negative; "
                 f"got {self.noise}."
             )
-        if (self.data or noise.ndim) and not isinstance(self.where, PointCloud):
+        count = len(region.points) if isinstance(region, PointCloud) else None
+        if (self.data or noise.ndim) and count is None:
             raise InputError(
                 f"Condition {self.name!r}: data and noise per point need points of their own; "
                 "give an array of points or a PointCloud instead of a region to draw from."
             )
         arrays = {key: np.asarray(values, dtype=float) for key, values in self.data.items()}
         for key, values in arrays.items():
-            count = len(self.where.points)
             if values.shape[:1] != (count,):
                 raise InputError(
                     f"Condition {self.name!r}: expected {count} rows in data {key!r}, one per "
@@ -86,6 +89,12 @@ class Condition:
                     f"{row}. Remove missing measurements together with their points."
                 )
         object.__setattr__(self, "data", arrays)
+
+    @property
+    def region(self) -> AbstractRegion:
+        """Where the condition holds; points given as an array are a `PointCloud` by now."""
+        assert isinstance(self.where, AbstractRegion)
+        return self.where
 
 
 class Block(eqx.Module):
@@ -126,7 +135,7 @@ class Problem:
         names = tuple(f.name for f in fields)
         self.residuals = tuple(
             trace_residual(
-                c.name, c.residual, names, self.frame, _region(c).has_normals, _arrays(c.data)
+                c.name, c.residual, names, self.frame, c.region.has_normals, _arrays(c.data)
             )
             for c in conditions
         )
@@ -154,7 +163,7 @@ class Problem:
 
     def collocate(
         self,
-        points: Mapping[str, int | ArrayLike] | None = None,
+        points: Mapping[str, int | Numbers] | None = None,
         *,
         seed: int = 0,
         sampling: str = "uniform",
@@ -187,7 +196,7 @@ class Problem:
     def __repr__(self) -> str:
         lines = [f"Problem in {', '.join(self.space.coordinates)}"]
         lines += [f"  field {f.name}: {f.kernel!r}" for f in self.fields]
-        lines += [f"  condition {c.name} on {_region(c).name}" for c in self.conditions]
+        lines += [f"  condition {c.name} on {c.region.name}" for c in self.conditions]
         return "\n".join(lines)
 
 
@@ -201,19 +210,18 @@ def functionals_of(
     )
 
 
-def _region(condition: Condition) -> AbstractRegion:
-    assert isinstance(condition.where, AbstractRegion)
-    return condition.where
-
-
-def _arrays(data: Mapping[str, ArrayLike]) -> dict[str, Array]:
+def _arrays(data: Mapping[str, Numbers]) -> dict[str, Array]:
     return {key: jnp.asarray(values) for key, values in data.items()}
 
 
+def _space_of(region: AbstractRegion) -> Space | None:
+    return region.space if isinstance(region, Patch | Patches) else None
+
+
 def _common_space(conditions: Sequence[Condition]) -> Space:
-    spaces = [(c.name, _region(c).space) for c in conditions]
+    spaces = [(c.name, _space_of(c.region)) for c in conditions]
     known = [(name, space) for name, space in spaces if space is not None]
-    clouds = [(c.name, w) for c in conditions if isinstance(w := c.where, PointCloud)]
+    clouds = [(c.name, w) for c in conditions if isinstance(w := c.region, PointCloud)]
     if known:
         first, space = known[0]
         for name, other in known[1:]:
@@ -237,11 +245,11 @@ def _common_space(conditions: Sequence[Condition]) -> Space:
 def _collocated(
     condition: Condition,
     dimension: int,
-    points: Mapping[str, int | ArrayLike],
+    points: Mapping[str, int | Numbers],
     seed: int,
     sampling: str,
 ) -> Block:
-    name, region = condition.name, _region(condition)
+    name, region = condition.name, condition.region
     asked = points.get(name)
     if asked is not None and np.ndim(asked):
         if region.has_normals or condition.data:
@@ -252,7 +260,8 @@ def _collocated(
         region, asked = PointCloud(asked, name=f"Condition {name!r}"), None
     if asked is None and not isinstance(region, PointCloud):
         raise InputError(
-            f"Condition {name!r}: no number of points given. Expected points={{{name!r}: 300, ...}}."
+            f"Condition {name!r}: no number of points given. "
+            f"Expected points={{{name!r}: 300, ...}}."
         )
     rng = np.random.default_rng([seed, zlib.crc32(name.encode())])
     sample = region.sample(None if asked is None else int(np.asarray(asked)), rng, sampling)

@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import jax
 import jax.extend.core as jex
@@ -113,58 +113,47 @@ def trace_residual(
     """
     arguments = _argument_names(condition, function, fields, tuple(data))
     dimension = len(frame.coordinates)
-    point = np.zeros(dimension)
-    normal = np.zeros(dimension) if has_normals else None
-    datum = {name: np.zeros(values.shape[1:]) for name, values in data.items()}
+    place = (
+        np.zeros(dimension),
+        np.zeros(dimension) if has_normals else None,
+        {name: np.zeros(values.shape[1:]) for name, values in data.items()},
+    )
     blank = Residual(condition, function, fields, arguments, frame, (), (), ())
 
     used: set[Term] = set()
 
-    def recorded(point):
+    def recorded(point, normal, datum):
         def lookup(term: Term) -> Array:
             used.add(term)
             return point[0]
 
         return _as_vector(blank._call(point, normal, datum, lookup), condition)
 
-    count = jax.eval_shape(recorded, point).shape[0]
+    count = jax.eval_shape(recorded, *place).shape[0]
     terms = tuple(sorted(used))
     if not terms:
         raise InputError(
             f"Condition {condition!r}: its residual uses no field. Expected something like "
             "lambda x, u: u.value - g(x)."
         )
-    whole = Residual(condition, function, fields, arguments, frame, terms, (), ())
-
-    def gradient_of(component: int) -> Callable:
-        return jax.grad(
-            lambda entries, point: whole(point, normal, datum, entries)[component], argnums=0
-        )
-
+    whole = replace(blank, terms=terms)
     zeros = tuple(np.zeros(()) for _ in terms)
     components, nonlinear = [], set()
     for r in range(count):
-        value = jax.make_jaxpr(lambda e, p, r=r: whole(p, normal, datum, e)[r])(zeros, point)
-        slope = jax.make_jaxpr(gradient_of(r))(zeros, point)
-        present = _dependencies(value.jaxpr)[0]
+
+        def component(entries, point, normal, datum, r=r):
+            return whole(point, normal, datum, entries)[r]
+
+        (present,) = _dependencies(jax.make_jaxpr(component)(zeros, *place).jaxpr)
         entries = tuple(t for t in range(len(terms)) if t in present)
         if not entries:
             raise InputError(
                 f"Condition {condition!r}: component {r} of its residual uses no field."
             )
         components.append(entries)
-        for found in _dependencies(slope.jaxpr):
+        for found in _dependencies(jax.make_jaxpr(jax.grad(component))(zeros, *place).jaxpr):
             nonlinear |= {t for t in found if t < len(terms)}
-    return Residual(
-        condition,
-        function,
-        fields,
-        arguments,
-        frame,
-        terms,
-        tuple(components),
-        tuple(sorted(nonlinear)),
-    )
+    return replace(whole, components=tuple(components), nonlinear=tuple(sorted(nonlinear)))
 
 
 def _argument_names(

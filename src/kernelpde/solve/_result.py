@@ -24,4 +24,3 @@ class RESULT(enum.Enum):
         "The Gram matrix is not positive definite even with the largest nugget allowed."
     )
     not_finite = "NaN or infinite numbers appeared; the last finite iterate is kept."
-

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, ArrayLike, Float
+from jaxtyping import Array, Float
 
+from kernelpde.arrays import Numbers
 from kernelpde.errors import InputError
 from kernelpde.functionals import DEFAULT_MEMORY, Functionals, Kernels, Term, jets
 from kernelpde.problem import Block, Problem
@@ -55,21 +56,21 @@ class FieldView:
         self._solution = solution
         self._field = field
 
-    def __call__(self, points: ArrayLike) -> Float[Array, "..."]:
+    def __call__(self, points: Numbers) -> Float[Array, "..."]:
         """Values at points."""
         return self.d()(points)
 
-    def d(self, *coordinates: int | str) -> Callable[[ArrayLike], Float[Array, "..."]]:
+    def d(self, *coordinates: int | str) -> Callable[[Numbers], Float[Array, "..."]]:
         """The partial derivative along each coordinate given, by index or name."""
         order = self._solution.problem.frame.order(*coordinates)
         return lambda points: self._entries([(order,)], points)[..., 0]
 
-    def gradient(self, points: ArrayLike) -> Float[Array, "... s"]:
+    def gradient(self, points: Numbers) -> Float[Array, "... s"]:
         """First derivatives in space, on the last axis."""
         frame = self._solution.problem.frame
         return self._entries([(frame.order(i),) for i in frame.spatial], points)
 
-    def hessian(self, points: ArrayLike) -> Float[Array, "... s s"]:
+    def hessian(self, points: Numbers) -> Float[Array, "... s s"]:
         """Second derivatives in space, on the last two axes."""
         frame = self._solution.problem.frame
         size = len(frame.spatial)
@@ -77,11 +78,11 @@ class FieldView:
         entries = self._entries(second, points)
         return entries.reshape(*entries.shape[:-1], size, size)
 
-    def laplacian(self, points: ArrayLike) -> Float[Array, "..."]:
+    def laplacian(self, points: Numbers) -> Float[Array, "..."]:
         """Sum of the second derivatives in space."""
         return self._entries([self._solution.problem.frame.laplacian], points)[..., 0]
 
-    def _entries(self, sums, points: ArrayLike) -> Float[Array, "... T"]:
+    def _entries(self, sums, points: Numbers) -> Float[Array, "... T"]:
         terms = tuple(Term(self._field, orders) for orders in sums)
         return self._solution.jets(terms, points)
 
@@ -134,7 +135,7 @@ class Solution:
         return FieldView(self, self.problem.field_index(field))
 
     def jets(
-        self, terms: tuple[Term, ...], points: ArrayLike, *, memory: int = DEFAULT_MEMORY
+        self, terms: tuple[Term, ...], points: Numbers, *, memory: int = DEFAULT_MEMORY
     ) -> Float[Array, "... T"]:
         """Jet entries at points, computed in chunks of at most `memory` bytes."""
         where = np.asarray(points, dtype=np.float64)
@@ -148,7 +149,7 @@ class Solution:
         entries = _evaluate(self.kernels, flat, terms, self.expansion, memory=memory)
         return entries.reshape(*where.shape[:-1], len(terms))
 
-    def residual(self, condition: str, points: ArrayLike) -> Float[Array, "N R"]:
+    def residual(self, condition: str, points: Numbers) -> Float[Array, "N R"]:
         """The residual of a condition at other points, one column per equation.
 
         Not for conditions that use normals or data of their own points.

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import ArrayLike
 
+from kernelpde.arrays import Numbers
 from kernelpde.errors import InputError, SolveError
 from kernelpde.linalg import LINEAR, Dense
 from kernelpde.precision import require_float64
@@ -80,7 +80,7 @@ class LevenbergMarquardt(eqx.Module):
 
 def solve(
     problem: Problem,
-    points: Mapping[str, int | ArrayLike] | None = None,
+    points: Mapping[str, int | Numbers] | None = None,
     *,
     seed: int = 0,
     sampling: str = "uniform",
@@ -252,7 +252,10 @@ class _Iteration:
             self.problem,
             self.blocks,
             expansion_of(self.problem.residuals, self.blocks, self.state),
-            {n: {"rms": float(r), "max": float(m)} for n, r, m in zip(names, rms, largest)},
+            {
+                n: {"rms": float(r), "max": float(m)}
+                for n, r, m in zip(names, rms, largest, strict=True)
+            },
             result,
             self.history[-1].nugget,
             self.condition,

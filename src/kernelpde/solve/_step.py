@@ -1,15 +1,24 @@
 """One Gauss-Newton step: linearise, assemble, factor, solve, and look at the new residual."""
 
+from itertools import pairwise
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from kernelpde.functionals import Functionals, Kernels, concatenate, gram_diagonal, gram_of_blocks, jets, matvec
+from kernelpde.functionals import (
+    Functionals,
+    Kernels,
+    concatenate,
+    gram_diagonal,
+    gram_of_blocks,
+    jets,
+    matvec,
+)
 from kernelpde.linalg import LINEAR, Dense
 from kernelpde.problem import Block, Residual, functionals_of
-
 
 _SMALLEST_NUGGET = 1e-15
 """Stands for a nugget of zero where the damping is measured by it."""
@@ -29,7 +38,8 @@ class State(eqx.Module):
 
     - `jets`: for each condition, the entries at its points in which its residual is nonlinear.
     - `linear`: for each row, the part of its residual that is linear in u.
-    - `weights`: for each condition, w in u = Σᵢₜ wᵢₜ ∂ᵧ^γₜ κ(·, xᵢ); sums of iterates are sums of w.
+    - `weights`: for each condition, w in u = Σᵢₜ wᵢₜ ψᵢₜ κ with ψᵢₜ the jet entry t at point i;
+      a sum of iterates is a sum of weights.
     - `norm_squared`: ‖u‖² in the space of the kernel.
     """
 
@@ -277,7 +287,7 @@ def _spans(residuals: tuple[Residual, ...], blocks: tuple[Block, ...]) -> list[t
     """First row and end of the rows of each condition."""
     sizes = [len(b.points) * len(r.components) for r, b in zip(residuals, blocks, strict=True)]
     ends = np.cumsum([0, *sizes]).tolist()
-    return list(zip(ends[:-1], ends[1:], strict=True))
+    return list(pairwise(ends))
 
 
 def _increments(
@@ -289,7 +299,7 @@ def _increments(
 ) -> tuple[Functionals, ...]:
     """κ(·, Φ) z as weighted functionals, the components of a condition added up."""
     ends = np.cumsum([0, *(len(batch) for batch in batches)])
-    pieces = iter([z[a:b] for a, b in zip(ends[:-1], ends[1:], strict=True)])
+    pieces = iter([z[a:b] for a, b in pairwise(ends)])
     found = []
     for residual, block, slope in zip(residuals, blocks, coefficients, strict=True):
         per_component = jnp.stack([next(pieces) for _ in residual.components], axis=1)

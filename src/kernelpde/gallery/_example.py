@@ -1,0 +1,48 @@
+"""What a gallery problem consists of."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Array, Float
+
+from kernelpde.problem import Problem
+from kernelpde.solve import Solution
+
+
+@dataclass(frozen=True)
+class Example:
+    """A problem with a reference solution.
+
+    **Attributes:**
+
+    - `name`: as in `kernelpde run NAME`.
+    - `summary`: one line.
+    - `problem`: fields, kernels and conditions.
+    - `points`: how many points each condition is meant to have.
+    - `references`: for each field with a known solution, a function of points `(n, d)`.
+    - `grid`: points at which errors are measured.
+    """
+
+    name: str
+    summary: str
+    problem: Problem
+    points: Mapping[str, int]
+    references: Mapping[str, Callable[[Float[np.ndarray, "n d"]], Float[np.ndarray, "n"]]]
+    grid: Float[np.ndarray, "n d"]
+
+    def errors(self, solution: Solution) -> dict[str, dict[str, float]]:
+        """Root mean square ("l2", as the paper has it) and maximum error of each field."""
+        found = {}
+        for field, reference in self.references.items():
+            error = np.asarray(solution[field](self.grid)) - reference(self.grid)
+            found[field] = {
+                "l2": float(np.sqrt(np.mean(error**2))),
+                "linf": float(np.max(np.abs(error))),
+            }
+        return found
+
+
+def product_grid(*axes: Float[np.ndarray, "n"] | Array) -> Float[np.ndarray, "m d"]:
+    """All combinations of coordinates, one point per row."""
+    return np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(axes))

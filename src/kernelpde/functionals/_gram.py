@@ -111,11 +111,12 @@ _PASS = 8
 
 def gram_diagonal(kernels: Kernels, functionals: Functionals) -> Float[Array, "M"]:
     """φᵢ φᵢ κ for each functional."""
-    return jax.vmap(lambda one: gram(kernels, one, one)[0, 0])(
-        Functionals(
-            functionals.points[:, None], functionals.coefficients[:, None], functionals.terms
-        )
-    )
+
+    def one(point: Float[Array, "d"], coefficients: Float[Array, "T"]) -> Float[Array, ""]:
+        single = Functionals(point[None], coefficients[None], functionals.terms)
+        return gram(kernels, single, single)[0, 0]
+
+    return jax.vmap(one)(functionals.points, functionals.coefficients)
 
 
 def jets(

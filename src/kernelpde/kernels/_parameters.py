@@ -69,5 +69,5 @@ def hyperparameters(tree: Any) -> dict[str, np.ndarray]:
             is_log = names[-1].startswith(_LOG)
             names[-1] = names[-1].removeprefix(_LOG)
             value = np.asarray(leaf)
-            found[".".join(names)] = np.exp(value) if is_log else value
+            found[".".join(names)] = np.asarray(np.exp(value) if is_log else value)
     return found

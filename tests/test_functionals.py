@@ -1,0 +1,172 @@
+"""Batches of functionals, and Gram matrices between them."""
+
+import subprocess
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import kernelpde as kp
+from kernelpde.functionals import (
+    Functionals,
+    Term,
+    concatenate,
+    evaluation,
+    gram,
+    gram_diagonal,
+    gram_of_blocks,
+    jets,
+    matvec,
+)
+
+VALUE = Term(0, ((0, 0),))
+LAPLACIAN = Term(0, ((2, 0), (0, 2)))
+SLOPE = Term(0, ((1, 0),))
+OTHER = Term(1, ((0, 0),))
+KERNELS = (kp.Gaussian(0.4), kp.Matern(3.5, 0.6))
+
+
+def batch(count, terms, seed):
+    rng = np.random.default_rng(seed)
+    return Functionals(
+        jnp.asarray(rng.random((count, 2))),
+        jnp.asarray(rng.standard_normal((count, len(terms)))),
+        tuple(terms),
+    )
+
+
+def partial(function, axis):
+    return lambda x: jax.grad(function)(x)[axis]
+
+
+def apply_by_autodiff(functionals, functions):
+    """φᵢ f for a function of a point, one per field, by nested automatic differentiation."""
+
+    def derivative(function, order):
+        for axis, count in enumerate(order):
+            for _ in range(count):
+                function = partial(function, axis)
+        return function
+
+    def at(point, coefficients):
+        return sum(
+            coefficients[t] * sum(derivative(functions[term.field], o)(point) for o in term.orders)
+            for t, term in enumerate(functionals.terms)
+        )
+
+    return jax.vmap(at)(functionals.points, functionals.coefficients)
+
+
+def section(kernel, x, active):
+    return lambda y: kernel(x, y) if active else 0.0 * y[0]
+
+
+def test_gram_is_the_functionals_applied_to_the_kernel_twice():
+    left = batch(5, [VALUE, LAPLACIAN, SLOPE, OTHER], 0)
+    right = batch(4, [VALUE, SLOPE, OTHER], 1)
+    kernels = (kp.Gaussian(0.4), kp.RationalQuadratic(0.6, 2.0))
+
+    def representer(functional, field):
+        """x ↦ ψ κ_f(x, ·)."""
+        return lambda x: apply_by_autodiff(
+            functional, [section(k, x, g == field) for g, k in enumerate(kernels)]
+        )[0]
+
+    expected = [
+        apply_by_autodiff(left, [representer(right[j : j + 1], f) for f in (0, 1)])
+        for j in range(len(right))
+    ]
+    np.testing.assert_allclose(
+        gram(kernels, left, right), np.stack(expected, axis=1), rtol=1e-10, atol=1e-10
+    )
+
+
+def test_gram_is_symmetric_and_positive_definite():
+    functionals = batch(40, [VALUE, LAPLACIAN, SLOPE, OTHER], 2)
+    matrix = np.asarray(gram(KERNELS, functionals, functionals))
+    np.testing.assert_allclose(matrix, matrix.T, rtol=1e-13, atol=1e-13 * np.abs(matrix).max())
+    scale = 1 / np.sqrt(np.diag(matrix))
+    assert np.linalg.eigvalsh(scale[:, None] * matrix * scale).min() > -1e-13
+
+
+def test_blocks_and_union_are_the_same_matrix():
+    batches = (batch(30, [VALUE, LAPLACIAN], 3), batch(20, [OTHER], 4), batch(25, [SLOPE], 5))
+    union = concatenate(batches)
+    np.testing.assert_allclose(
+        gram_of_blocks(KERNELS, batches), gram(KERNELS, union, union), rtol=1e-12, atol=1e-12
+    )
+    np.testing.assert_allclose(
+        gram_diagonal(KERNELS, union), np.diag(gram(KERNELS, union, union)), rtol=1e-13
+    )
+
+
+def test_gathered_blocks_under_vmap():
+    functionals = batch(50, [VALUE, LAPLACIAN, OTHER], 6)
+    whole = np.asarray(gram(KERNELS, functionals, functionals))
+    rng = np.random.default_rng(7)
+    rows, columns = rng.integers(0, 50, (12, 6)), rng.integers(0, 50, (12, 4))
+    blocks = jax.jit(jax.vmap(lambda a, b: gram(KERNELS, functionals[a], functionals[b])))(
+        jnp.asarray(rows), jnp.asarray(columns)
+    )
+    expected = np.stack([whole[np.ix_(a, b)] for a, b in zip(rows, columns, strict=True)])
+    np.testing.assert_allclose(blocks, expected, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("memory", [1, 4_000, 20_000, 10**9])
+def test_products_do_not_depend_on_the_tiles(memory):
+    left, right = batch(37, [VALUE, LAPLACIAN], 8), batch(23, [VALUE, SLOPE, OTHER], 9)
+    vector = jnp.asarray(np.random.default_rng(10).standard_normal(23))
+    expected = gram(KERNELS, left, right) @ vector
+    np.testing.assert_allclose(
+        matvec(KERNELS, left, right, vector, memory=memory), expected, rtol=1e-12, atol=1e-12
+    )
+
+
+def test_jets_are_products_with_evaluation_functionals():
+    parts = (batch(15, [VALUE, LAPLACIAN], 11), batch(9, [OTHER], 12))
+    points = jnp.asarray(np.random.default_rng(13).random((21, 2)))
+    terms = (VALUE, SLOPE, OTHER)
+    union = concatenate(parts)
+    expected = [gram(KERNELS, evaluation(points, t), union).sum(axis=1) for t in terms]
+    for memory in (2_000, 10**9):
+        np.testing.assert_allclose(
+            jets(KERNELS, points, terms, parts, memory=memory),
+            np.stack(expected, axis=1),
+            rtol=1e-11,
+            atol=1e-11,
+        )
+
+
+def test_union_refuses_to_lose_a_term():
+    with pytest.raises(kp.InputError, match="would be lost"):
+        batch(3, [VALUE, SLOPE], 0).on_terms((VALUE,))
+
+
+_LARGE = """
+import resource, jax, numpy as np, jax.numpy as jnp
+jax.config.update("jax_enable_x64", True)
+import kernelpde as kp
+from kernelpde.functionals import Functionals, Term, gram, matvec
+rng = np.random.default_rng(0)
+n = 50_000
+f = Functionals(
+    jnp.asarray(rng.random((n, 2))),
+    jnp.asarray(rng.standard_normal((n, 2))),
+    (Term(0, ((0, 0),)), Term(0, ((2, 0), (0, 2)))),
+)
+v = jnp.asarray(rng.standard_normal(n))
+product = np.asarray(jax.jit(lambda f, v: matvec((kp.Gaussian(0.2),), f, f, v))(f, v))
+check = np.asarray(gram((kp.Gaussian(0.2),), f[:50], f) @ v)
+assert np.allclose(product[:50], check, rtol=1e-9, atol=1e-9 * np.abs(check).max())
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+def test_product_with_fifty_thousand_functionals_stays_below_two_gigabytes():
+    run = subprocess.run(
+        [sys.executable, "-c", _LARGE], capture_output=True, text=True, check=True, timeout=600
+    )
+    peak = int(run.stdout) * (1 if sys.platform == "darwin" else 1024)
+    assert peak < 2 * 10**9

@@ -148,6 +148,10 @@ def test_failures_have_a_code_and_a_message():
     assert indefinite.nugget == 1e-6
     nan = Dense().factorize(jnp.full((2, 2), jnp.nan), jnp.zeros(2))
     assert nan.result == LINEAR.not_finite
+    for factor in (indefinite, nan):
+        assert np.isnan(factor.solve(jnp.ones(2))).all()
+        assert np.isnan(factor.logdet())
+        assert np.isnan(factor.inverse_diagonal()).all()
 
 
 def test_condition_is_a_lower_bound_that_follows_the_truth():

@@ -40,9 +40,9 @@ def run(
     points: Annotated[
         list[str] | None, typer.Option(help="CONDITION=COUNT; may be repeated.")
     ] = None,
-    sampling: Annotated[str, typer.Option(help="uniform, sobol, halton, poisson, grid.")] = (
-        "uniform"
-    ),
+    sampling: Annotated[
+        str, typer.Option(help="uniform, as in the paper; sobol, halton, poisson, grid.")
+    ] = ("uniform"),
     nugget: Annotated[float, typer.Option(help="Relative to the diagonal.")] = 1e-12,
     refinement: Annotated[int, typer.Option(help="Sweeps of iterative refinement.")] = 2,
     method: Annotated[str, typer.Option(help="damped or plain Gauss-Newton.")] = "damped",

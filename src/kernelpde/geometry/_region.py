@@ -157,8 +157,6 @@ class Patches(AbstractRegion):
                     f"got a request for {count}."
                 )
             shares = np.ones(count, dtype=int)
-        elif method == "uniform":
-            shares = rng.multinomial(count, sizes / sizes.sum())
         else:
             shares = _apportioned(count, sizes / sizes.sum())
         samples = [

@@ -100,6 +100,11 @@ class DenseFactor(eqx.Module):
     refinement: int = eqx.field(static=True)
 
     @property
+    def usable(self) -> Bool[Array, ""]:
+        """Whether there is a factor; without one every answer is NaN."""
+        return (self.result == LINEAR.successful) | (self.result == LINEAR.nugget_raised)
+
+    @property
     def added(self) -> Float[Array, "M"]:
         """What P has on its diagonal beyond K: Σ + ηD."""
         return self.noise + self.nugget * (self.matrix_diagonal + self.noise)
@@ -110,7 +115,7 @@ class DenseFactor(eqx.Module):
         return jax.lax.custom_linear_solve(
             lambda v: self.matrix @ v + added * v,
             rhs,
-            lambda _, b: solve_with(self.factor, b),
+            lambda _, b: jnp.where(self.usable, solve_with(self.factor, b), jnp.nan),
             symmetric=True,
         )
 
@@ -144,11 +149,12 @@ class DenseFactor(eqx.Module):
 
     def logdet(self) -> Float[Array, ""]:
         """log |P|."""
-        return _logdet(self.matrix, self.added, self.factor)
+        return jnp.where(self.usable, _logdet(self.matrix, self.added, self.factor), jnp.nan)
 
     def inverse_diagonal(self) -> Float[Array, "M"]:
         """The diagonal of P⁻¹."""
-        return _inverse_diagonal(self.matrix, self.added, self.factor)
+        diagonal = _inverse_diagonal(self.matrix, self.added, self.factor)
+        return jnp.where(self.usable, diagonal, jnp.nan)
 
     def condition(self) -> Float[Array, ""]:
         """A bound from below on the condition number of P scaled to unit diagonal.

@@ -166,7 +166,7 @@ class Problem:
         points: Mapping[str, int | Numbers] | None = None,
         *,
         seed: int = 0,
-        sampling: str = "uniform",
+        sampling: str = "halton",
     ) -> tuple[Block, ...]:
         """Draw the points of every condition.
 

@@ -44,16 +44,21 @@ class Residual:
         entries: Sequence[Array],
     ) -> Float[Array, "R"]:
         """F at one point, all components."""
-        values = dict(zip(self.terms, entries, strict=True))
-        return _as_vector(self._call(point, normal, data, values.__getitem__), self.condition)
+        return jnp.stack(self.parts(point, normal, data, entries))
 
-    def _call(self, point, normal, data, lookup):
+    def parts(self, point, normal, data, entries: Sequence[Array]) -> list[Array]:
+        """F at one point, each component by itself."""
+        values = dict(zip(self.terms, entries, strict=True))
+        return self._call(point, normal, data, values.__getitem__)
+
+    def _call(self, point, normal, data, lookup: Callable[[Term], Array]) -> list[Array]:
         jets = {
             name: Jet(self.fields.index(name), self.frame, lookup, normal)
             for name in self.arguments
             if name in self.fields
         }
-        return self.function(point, *(jets[a] if a in jets else data[a] for a in self.arguments))
+        given = (jets[name] if name in jets else data[name] for name in self.arguments)
+        return _components(self.function(point, *given), self.condition)
 
     @property
     def nonlinear_terms(self) -> tuple[Term, ...]:
@@ -127,9 +132,9 @@ def trace_residual(
             used.add(term)
             return point[0]
 
-        return _as_vector(blank._call(point, normal, datum, lookup), condition)
+        return blank._call(point, normal, datum, lookup)
 
-    count = jax.eval_shape(recorded, *place).shape[0]
+    count = len(jax.eval_shape(recorded, *place))
     terms = tuple(sorted(used))
     if not terms:
         raise InputError(
@@ -142,7 +147,7 @@ def trace_residual(
     for r in range(count):
 
         def component(entries, point, normal, datum, r=r):
-            return whole(point, normal, datum, entries)[r]
+            return whole.parts(point, normal, datum, entries)[r]
 
         (present,) = _dependencies(jax.make_jaxpr(component)(zeros, *place).jaxpr)
         entries = tuple(t for t in range(len(terms)) if t in present)
@@ -179,8 +184,8 @@ def _argument_names(
     return names
 
 
-def _as_vector(result, condition: str) -> Float[Array, "R"]:
-    """A residual's result as a vector with one entry per equation."""
+def _components(result, condition: str) -> list[Float[Array, ""]]:
+    """A residual's result as one number per equation."""
     parts = list(result) if isinstance(result, tuple | list) else [result]
     shapes = [jnp.shape(part) for part in parts]
     if any(jnp.iscomplexobj(part) for part in parts):
@@ -189,13 +194,13 @@ def _as_vector(result, condition: str) -> Float[Array, "R"]:
             "imaginary parts as a tuple."
         )
     if len(parts) == 1 and len(shapes[0]) == 1 and shapes[0][0] > 0:
-        return jnp.asarray(parts[0])
+        return list(jnp.asarray(parts[0], dtype=float))
     if not parts or any(shape != () for shape in shapes):
         raise InputError(
             f"Condition {condition!r}: its residual must return a number, or a tuple or vector of "
             f"numbers for several equations; got shape {shapes[0] if len(shapes) == 1 else shapes}."
         )
-    return jnp.stack([jnp.asarray(part, dtype=float) for part in parts])
+    return [jnp.asarray(part, dtype=float) for part in parts]
 
 
 def _dependencies(jaxpr: jex.Jaxpr) -> list[set[int]]:

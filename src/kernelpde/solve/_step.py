@@ -43,9 +43,9 @@ class State(eqx.Module):
     - `norm_squared`: ‖u‖² in the space of the kernel.
     """
 
-    jets: tuple[Float[Array, "N K"], ...]
+    jets: tuple[Float[Array, "_ _"], ...]
     linear: Float[Array, "M"]
-    weights: tuple[Float[Array, "N T"], ...]
+    weights: tuple[Float[Array, "_ _"], ...]
     norm_squared: Float[Array, ""]
 
 
@@ -293,7 +293,7 @@ def _spans(residuals: tuple[Residual, ...], blocks: tuple[Block, ...]) -> list[t
 def _increments(
     residuals: tuple[Residual, ...],
     blocks: tuple[Block, ...],
-    coefficients: list[Float[Array, "N R T"]],
+    coefficients: list[Float[Array, "_ _ _"]],
     batches: list[Functionals],
     z: Float[Array, "M"],
 ) -> tuple[Functionals, ...]:

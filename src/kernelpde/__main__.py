@@ -1,0 +1,5 @@
+"""`python -m kernelpde`."""
+
+from kernelpde.cli import main
+
+main()

@@ -1,0 +1,61 @@
+"""The command line, as a script would use it."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+
+def kernelpde(*arguments):
+    return subprocess.run(
+        [sys.executable, "-m", "kernelpde", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+
+
+def test_run_prints_one_json_object():
+    run = kernelpde(
+        "run", "elliptic", "--lengthscale", "0.2", "--json",
+        "--points", "equation=400", "--points", "boundary=80",
+    )  # fmt: skip
+    assert run.returncode == 0, run.stderr
+    report = json.loads(run.stdout)
+    assert report["problem"] == "elliptic"
+    assert report["seed"] == 0
+    assert report["points"] == {"equation": 400, "boundary": 80}
+    assert report["hyperparameters"]["u"]["lengthscale"] == pytest.approx(0.2)
+    assert report["errors"]["u"]["l2"] < 2e-4
+    assert report["errors"]["u"]["linf"] >= report["errors"]["u"]["l2"]
+    assert report["nugget"] == 1e-12
+    assert report["converged"] is True
+    assert 3 <= report["iterations"] <= 12
+    assert report["seconds"]["compile"] > 0
+    assert report["seconds"]["run"] > 0
+
+
+def test_a_run_that_does_not_converge_has_its_own_exit_code():
+    run = kernelpde(
+        "run", "elliptic", "--steps", "1", "--points", "equation=100", "--points", "boundary=40"
+    )
+    assert run.returncode == 1
+    assert "NOT converged" in run.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("run", "nonsense"), "Unknown problem 'nonsense'; there are elliptic"),
+        (("run", "elliptic", "--lengthscale", "-1"), "must be positive and finite; got -1.0"),
+        (("run", "elliptic", "--points", "equation"), "Expected CONDITION=COUNT"),
+        (("run", "elliptic", "--points", "edge=3"), "names 'edge', but the conditions are"),
+    ],
+)
+def test_mistakes_get_one_paragraph_and_no_traceback(arguments, message):
+    run = kernelpde(*arguments)
+    assert run.returncode not in (0, 1) or "kernelpde:" in run.stderr
+    text = " ".join(run.stderr.replace("│", " ").split())
+    assert message in text
+    assert "Traceback" not in run.stderr

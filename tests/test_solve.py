@@ -1,0 +1,316 @@
+"""Solving with given kernels: exact cases, manufactured solutions, typed endings."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import kernelpde as kp
+from kernelpde.gallery import elliptic, elliptic_additive
+from kernelpde.solve import RESULT
+
+SQUARE = kp.Box(x=(0, 1), y=(0, 1))
+GRID = np.stack(np.meshgrid(*[np.linspace(0, 1, 25)] * 2, indexing="ij"), axis=-1)
+
+
+def rms(values):
+    return float(np.sqrt(np.mean(np.square(values))))
+
+
+def test_gallery_elliptic_solves_its_own_equation():
+    """The manufactured source against the Laplacian of the exact solution, by differences."""
+    example = elliptic()
+    points = np.random.default_rng(0).random((20, 2)) * 0.8 + 0.1
+    exact, h = example.references["u"], 1e-3
+    shifts = [np.array(s) * h for s in ((1, 0), (-1, 0), (0, 1), (0, -1))]
+    laplacian = (sum(exact(points + s) for s in shifts) - 4 * exact(points)) / h**2
+    residual = example.problem.residuals[0]
+    entries = [laplacian if len(term.orders) == 2 else exact(points) for term in residual.terms]
+    defect = [
+        float(residual(jnp.asarray(p), None, {}, tuple(jnp.asarray(e)))[0])
+        for p, e in zip(points, np.stack(entries, axis=1), strict=True)
+    ]
+    # Fourth derivatives are at most 4 (4 pi)^4, so differences are good to 2e-2 of 1263.
+    assert np.abs(defect).max() < 2e-2
+
+
+@pytest.mark.parametrize(("refinement", "bound"), [(0, 3.0e-7), (2, 1.5e-7)])
+def test_elliptic_reaches_the_published_accuracy(refinement, bound):
+    """Published: 2.2e-7 on one set of points. Here the median over five."""
+    example = elliptic(0.2)
+    errors = []
+    for seed in range(5):
+        solution = kp.solve(
+            example.problem,
+            example.points,
+            seed=seed,
+            sampling="uniform",
+            solver=kp.Dense(nugget=1e-12, refinement=refinement),
+            max_steps=10,
+        )
+        assert solution.nugget == 1e-12
+        errors.append(example.errors(solution)["u"]["l2"])
+    assert np.median(errors) <= bound
+
+
+def test_plain_gauss_newton_ends_at_the_same_solution():
+    example = elliptic(0.2)
+    points = {"equation": 400, "boundary": 100}
+    damped = kp.solve(example.problem, points)
+    plain = kp.solve(example.problem, points, method=kp.GaussNewton())
+    difference = rms(damped["u"](GRID) - plain["u"](GRID))
+    assert difference < 1e-8
+
+
+@pytest.mark.parametrize("method", [kp.LevenbergMarquardt(), kp.GaussNewton()])
+def test_a_hopeless_kernel_ends_with_a_typed_result(method):
+    """Published for this kernel: no convergence in 200 steps."""
+    example = elliptic_additive()
+    solution = kp.solve(
+        example.problem,
+        {"equation": 900, "boundary": 300},
+        method=method,
+        solver=kp.Dense(nugget=1e-10),
+        throw=False,
+    )
+    assert solution.result in (RESULT.stalled, RESULT.step_limit, RESULT.unresolved)
+    assert not solution.converged
+    assert len(solution.reason) > 40
+    assert np.isfinite(solution["u"](GRID)).all()
+    assert all(np.isfinite(size) for r in solution.residuals.values() for size in r.values())
+    with pytest.raises(kp.SolveError, match="NOT converged") as caught:
+        kp.solve(
+            example.problem,
+            {"equation": 100, "boundary": 30},
+            method=method,
+            solver=kp.Dense(nugget=1e-10),
+            max_steps=5,
+        )
+    assert caught.value.solution.steps == 5
+
+
+def test_a_kernel_that_cannot_meet_the_conditions_is_reported():
+    """A linear problem settles at once, but quadratic polynomials do not solve it."""
+    problem = kp.Problem(
+        kp.Condition("equation", SQUARE.interior, lambda x, u: u.laplacian - jnp.exp(x[0])),
+        kp.Condition("boundary", SQUARE.boundary, lambda x, u: u.value),
+        fields=[kp.Field("u", kp.Polynomial(2))],
+    )
+    points = {"equation": 60, "boundary": 40}
+    solution = kp.solve(problem, points, throw=False)
+    assert solution.result is RESULT.unresolved
+    assert "smaller lengthscale" in solution.reason
+
+
+def test_indefinite_kernels_end_with_a_typed_result():
+    problem = kp.Problem(
+        kp.Condition("data", np.random.default_rng(0).random((20, 2)), lambda x, u: u.value - x[0]),
+        fields=[kp.Field("u", kp.Function(lambda x, y: jnp.exp(jnp.sum((x - y) ** 2))))],
+    )
+    solution = kp.solve(problem, throw=False)
+    assert solution.result is RESULT.not_positive_definite
+    assert solution.nugget == 1e-6
+
+
+def test_nan_from_a_residual_ends_with_a_typed_result():
+    problem = kp.Problem(
+        kp.Condition("equation", SQUARE.interior, lambda x, u: u.laplacian - jnp.log(x[0] - 2)),
+        fields=[kp.Field("u", kp.Gaussian(0.3))],
+    )
+    for method in (kp.GaussNewton(), kp.LevenbergMarquardt()):
+        solution = kp.solve(problem, {"equation": 30}, method=method, throw=False)
+        assert solution.result is RESULT.not_finite
+        assert np.isfinite(solution["u"](GRID)).all()
+
+
+def test_a_linear_problem_takes_one_step():
+    problem = kp.Problem(
+        kp.Condition(
+            "equation",
+            SQUARE.interior,
+            lambda x, u: (
+                -u.laplacian - 2 * jnp.pi**2 * (jnp.sin(jnp.pi * x[0]) * jnp.sin(jnp.pi * x[1]))
+            ),
+        ),
+        kp.Condition("boundary", SQUARE.boundary, lambda x, u: u.value),
+        fields=[kp.Field("u", kp.Gaussian(0.4))],
+    )
+    solution = kp.solve(problem, {"equation": 200, "boundary": 80}, solver=kp.Dense(refinement=0))
+    assert solution.steps == 1
+    exact = np.sin(np.pi * GRID[..., 0]) * np.sin(np.pi * GRID[..., 1])
+    assert rms(solution["u"](GRID) - exact) < 1e-6
+
+
+def test_noisy_observations_are_gaussian_process_regression():
+    """Σ per datum: the solution is the textbook posterior mean."""
+    rng = np.random.default_rng(3)
+    points, noise = rng.random((50, 2)), 0.05 + 0.2 * rng.random(50)
+    values = np.sin(5 * points[:, 0]) + noise * rng.standard_normal(50)
+    kernel = 1.5 * kp.Gaussian(0.3)
+    problem = kp.Problem(
+        kp.Condition("data", points, lambda x, u, y: u.value - y, noise=noise, data={"y": values}),
+        fields=[kp.Field("u", kernel)],
+    )
+    solution = kp.solve(problem, solver=kp.Dense(nugget=0.0))
+
+    def covariance(a, b):
+        return 1.5 * np.exp(-np.sum((a[:, None] - b[None]) ** 2, axis=-1) / (2 * 0.3**2))
+
+    weights = np.linalg.solve(covariance(points, points) + np.diag(noise**2), values)
+    new = rng.random((30, 2))
+    np.testing.assert_allclose(
+        solution["u"](new), covariance(new, points) @ weights, rtol=1e-10, atol=1e-11
+    )
+
+
+def test_a_hard_condition_is_the_limit_of_relaxed_ones():
+    points = {"equation": 150, "boundary": 60}
+
+    def solved(noise):
+        problem = kp.Problem(
+            kp.Condition("equation", SQUARE.interior, lambda x, u: -u.laplacian + u.value**3 - 1.0),
+            kp.Condition("boundary", SQUARE.boundary, lambda x, u: u.value, noise=noise),
+            fields=[kp.Field("u", kp.Matern(4.5, 0.5))],
+        )
+        return np.asarray(kp.solve(problem, points)["u"](GRID))
+
+    hard = solved(0.0)
+    gaps = [rms(solved(noise) - hard) for noise in (1e-5, 1e-6, 1e-7)]
+    # What is allowed is the variance: a tenth of the noise, a hundredth of the difference.
+    np.testing.assert_allclose(gaps[1] / gaps[0], 0.01, rtol=0.1)
+    np.testing.assert_allclose(gaps[2] / gaps[1], 0.01, rtol=0.1)
+
+
+def test_a_nonlinear_system_with_neumann_and_robin_conditions():
+    """u = sin x cos y, v = exp(x - y), coupled in the equations and on the boundary."""
+
+    def sources(p):
+        u, v = jnp.sin(p[0]) * jnp.cos(p[1]), jnp.exp(p[0] - p[1])
+        return -2 * u + u * v, 2 * v - u**2
+
+    def robin(p):
+        return jnp.cos(1.0) * jnp.cos(p[1]) + jnp.sin(1.0) * jnp.cos(p[1])
+
+    problem = kp.Problem(
+        kp.Condition(
+            "equations",
+            SQUARE.interior,
+            lambda p, u, v: (
+                u.laplacian + u.value * v.value - sources(p)[0],
+                v.laplacian - u.value**2 - sources(p)[1],
+            ),
+        ),
+        kp.Condition("left", SQUARE.at(x=0), lambda p, u, v: (u.value, v.value - jnp.exp(-p[1]))),
+        kp.Condition(
+            "robin", SQUARE.at(x=1), lambda p, u: u.normal_derivative + u.value - robin(p)
+        ),
+        kp.Condition("right", SQUARE.at(x=1), lambda p, v: v.value - jnp.exp(1 - p[1])),
+        kp.Condition(
+            "low",
+            SQUARE.at(y=0),
+            lambda p, u, v: (u.normal_derivative, v.normal_derivative - jnp.exp(p[0])),
+        ),
+        kp.Condition(
+            "coupled",
+            SQUARE.at(y=1),
+            lambda p, u, v: (
+                u.value + v.value - jnp.sin(p[0]) * jnp.cos(1.0) - jnp.exp(p[0] - 1),
+                v.normal_derivative + jnp.exp(p[0] - 1),
+            ),
+        ),
+        fields=[kp.Field("u", kp.Gaussian(0.7)), kp.Field("v", kp.Gaussian(0.7))],
+    )
+    points = {"equations": 150, "left": 25, "robin": 25, "right": 25, "low": 25, "coupled": 25}
+    solution = kp.solve(problem, points)
+    x, y = GRID[..., 0], GRID[..., 1]
+    assert rms(solution["u"](GRID) - np.sin(x) * np.cos(y)) < 1e-6
+    assert rms(solution["v"](GRID) - np.exp(x - y)) < 1e-6
+
+
+def test_an_equation_in_space_time():
+    """u_t + u u_x = 0.1 u_xx + f with u = exp(-t) sin(pi x); Laplacian and gradient in space."""
+    box = kp.Box(t=(0, 1), x=(-1, 1), time="t")
+
+    def source(p):
+        t, x = p
+        u, ux = jnp.exp(-t) * jnp.sin(jnp.pi * x), jnp.pi * jnp.exp(-t) * jnp.cos(jnp.pi * x)
+        return -u + u * ux + 0.1 * jnp.pi**2 * u
+
+    problem = kp.Problem(
+        kp.Condition(
+            "equation",
+            box.interior,
+            lambda p, u: u.d("t") + u.value * u.gradient[0] - 0.1 * u.laplacian - source(p),
+        ),
+        kp.Condition("start", box.initial, lambda p, u: u.value - jnp.sin(jnp.pi * p[1])),
+        kp.Condition("sides", box.boundary, lambda p, u: u.value),
+        fields=[kp.Field("u", kp.Gaussian(1.0).on("t") * kp.Gaussian(0.5).on("x"))],
+    )
+    solution = kp.solve(problem, {"equation": 250, "start": 40, "sides": 40})
+    t, x = np.meshgrid(np.linspace(0, 1, 20), np.linspace(-1, 1, 40), indexing="ij")
+    grid = np.stack([t, x], axis=-1)
+    exact = np.exp(-t) * np.sin(np.pi * x)
+    assert rms(solution["u"](grid) - exact) < 1e-6
+    assert rms(solution["u"].d("t")(grid) + exact) < 1e-4
+
+
+def test_damping_rescues_a_start_that_full_steps_overshoot():
+    """The regularised eikonal equation from u = 0: the first full step is 60 times too long."""
+    problem = kp.Problem(
+        kp.Condition(
+            "equation",
+            SQUARE.interior,
+            lambda p, u: u.gradient @ u.gradient - 1 - 0.1 * u.laplacian,
+        ),
+        kp.Condition("boundary", SQUARE.boundary, lambda p, u: u.value),
+        fields=[kp.Field("u", kp.Matern(3.5, 0.5))],
+    )
+    solution = kp.solve(problem, {"equation": 200, "boundary": 80}, solver=kp.Dense(1e-10))
+    assert solution.history[0].length < 1.0
+    merits = [r.merit for r in solution.history[:3]]
+    assert merits[2] < merits[1] < merits[0]
+    assert solution.residuals["equation"]["rms"] < 1e-4
+
+
+def test_derivatives_of_a_solution_are_consistent():
+    example = elliptic(0.2)
+    u = kp.solve(example.problem, {"equation": 400, "boundary": 100})["u"]
+    points, h = np.random.default_rng(0).random((10, 2)) * 0.8 + 0.1, 1e-4
+    shift = np.array([h, 0])
+    along = (u(points + shift) - u(points - shift)) / (2 * h)
+    np.testing.assert_allclose(u.d("x")(points), along, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(u.gradient(points)[:, 0], u.d(0)(points), rtol=1e-8)
+    hessian = u.hessian(points)
+    np.testing.assert_allclose(
+        hessian[:, 0, 0] + hessian[:, 1, 1], u.laplacian(points), rtol=1e-6, atol=1e-6
+    )
+
+
+def test_evaluation_takes_any_shape_and_chunks_agree():
+    example = elliptic(0.2)
+    solution = kp.solve(example.problem, {"equation": 200, "boundary": 60})
+    assert solution["u"](GRID).shape == GRID.shape[:-1]
+    whole = solution["u"](GRID)
+    term = solution.problem.residuals[1].terms
+    chunked = solution.jets(term, GRID, memory=100_000)[..., 0]
+    np.testing.assert_allclose(chunked, whole, rtol=1e-9, atol=1e-9)
+    with pytest.raises(kp.InputError, match="2 coordinates on the last axis; got shape"):
+        solution["u"](np.zeros((4, 3)))
+
+
+def test_residuals_elsewhere_and_representation():
+    example = elliptic(0.2)
+    solution = kp.solve(example.problem, example.points)
+    fresh = np.random.default_rng(9).random((200, 2))
+    assert rms(solution.residual("equation", fresh)) < 1e-2
+    text = repr(solution)
+    for part in ("converged after", "equation: 1800 points", "nugget 1.0e-12", "condition"):
+        assert part in text
+
+
+def test_points_of_a_condition_depend_on_seed_and_name_only():
+    example = elliptic(0.2)
+    one = example.problem.collocate({"equation": 50, "boundary": 20}, seed=1)
+    other = example.problem.collocate({"equation": 50, "boundary": 30}, seed=1)
+    third = example.problem.collocate({"equation": 50, "boundary": 20}, seed=2)
+    np.testing.assert_array_equal(one[0].points, other[0].points)
+    assert not np.array_equal(one[0].points, third[0].points)

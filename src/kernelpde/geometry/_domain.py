@@ -6,7 +6,6 @@ from math import gamma, pi, prod
 
 import numpy as np
 from jaxtyping import Float
-from scipy.special import ndtri
 
 from kernelpde.errors import InputError
 from kernelpde.geometry._region import Patch, Patches, Sample, Space
@@ -227,6 +226,8 @@ def _directions(unit: np.ndarray, dimension: int) -> np.ndarray:
         height, angle = 2 * unit[:, 0] - 1, 2 * pi * unit[:, 1]
         width = np.sqrt(1 - height**2)
         return np.stack([width * np.cos(angle), width * np.sin(angle), height], axis=1)
+    from scipy.special import ndtri  # slow to import, and rarely needed
+
     normal = ndtri(np.clip(unit, 1e-15, 1 - 1e-15))
     return normal / np.linalg.norm(normal, axis=1, keepdims=True)
 

@@ -4,7 +4,6 @@ import math
 
 import numpy as np
 from jaxtyping import Float
-from scipy.stats import qmc
 
 from kernelpde.errors import InputError
 
@@ -30,21 +29,24 @@ def unit_points(
         return np.zeros((count, 0))
     if method == "uniform":
         return rng.random((count, dimension))
+    if method == "grid":
+        return _grid(count, dimension)
+    # Here and not above: importing scipy.stats takes as long as importing JAX.
+    from scipy.stats import qmc
+
     if method == "sobol":
         exponent = max(count - 1, 1).bit_length()
         return qmc.Sobol(dimension, rng=rng).random_base2(exponent)[:count]
     if method == "halton":
         return qmc.Halton(dimension, rng=rng).random(count)
-    if method == "poisson":
-        return _poisson(count, dimension, rng)
-    return _grid(count, dimension)
+    return _poisson(qmc.PoissonDisk, count, dimension, rng)
 
 
-def _poisson(count: int, dimension: int, rng: np.random.Generator) -> np.ndarray:
+def _poisson(disk, count: int, dimension: int, rng: np.random.Generator) -> np.ndarray:
     # Bridson's algorithm fills to about 0.7 of the densest packing; start above and shrink.
     radius = 0.85 * count ** (-1 / dimension)
     for _ in range(60):
-        filled = qmc.PoissonDisk(dimension, radius=radius, rng=rng).fill_space()
+        filled = disk(dimension, radius=radius, rng=rng).fill_space()
         if len(filled) >= count:
             return filled[rng.permutation(len(filled))[:count]]
         radius *= 0.95

@@ -1,0 +1,58 @@
+"""What every benchmark says about itself, and how it is timed."""
+
+import importlib.metadata
+import json
+import platform
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import scipy.linalg
+
+RESULTS = Path(__file__).parent.parent / "results"
+
+
+def environment() -> dict[str, str]:
+    """Versions that a figure depends on."""
+    packages = ("kernelpde", "jax", "jaxlib", "numpy", "scipy", "equinox")
+    return {
+        "python": platform.python_version(),
+        **{name: importlib.metadata.version(name) for name in packages},
+    }
+
+
+def write(name: str, report: dict[str, Any]) -> None:
+    """Print a report as JSON and keep it in `results/NAME.json`."""
+    text = json.dumps({**report, "environment": environment()}, indent=2)
+    RESULTS.mkdir(exist_ok=True)
+    (RESULTS / f"{name}.json").write_text(text + "\n")
+    print(text)
+
+
+def seconds(function: Callable[[], Any]) -> float:
+    """Time of one call, all of its results awaited."""
+    start = time.perf_counter()
+    jax.block_until_ready(function())
+    return time.perf_counter() - start
+
+
+def against_cholesky(
+    function: Callable[[], Any], matrix: np.ndarray, repeats: int = 15
+) -> dict[str, float]:
+    """Time of `function` as a multiple of one LAPACK Cholesky of `matrix`, taken in turns."""
+
+    def factor():
+        return scipy.linalg.cholesky(matrix, lower=True, check_finite=False)
+
+    function(), factor()
+    pairs = [(seconds(function), seconds(factor)) for _ in range(repeats)]
+    return {
+        "ratio": statistics.median(a / b for a, b in pairs),
+        "seconds": statistics.median(a for a, _ in pairs),
+        "cholesky_seconds": statistics.median(b for _, b in pairs),
+        "size": len(matrix),
+    }

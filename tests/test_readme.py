@@ -1,0 +1,24 @@
+"""The code in the README runs as written."""
+
+import json
+import re
+from pathlib import Path
+
+README = Path(__file__).parent.parent / "README.md"
+
+
+def test_code_blocks(capsys):
+    blocks = re.findall(r"```python\n(.*?)```", README.read_text(), flags=re.DOTALL)
+    assert len(blocks) == 1
+    for block in blocks:
+        exec(compile(block, "README.md", "exec"), {})
+    shown = capsys.readouterr().out
+    assert "Solution: converged" in shown
+    assert "equation: 900 points" in shown
+
+
+def test_figures_are_those_of_the_last_measurement():
+    report = json.loads((README.parent / "results" / "accuracy.json").read_text())
+    text = README.read_text()
+    for name in ("uniform, refinement 0", "uniform, refinement 2", "halton, refinement 2"):
+        assert f"| {report['errors'][name]['l2']['median']:.1e} |" in text, name

@@ -16,6 +16,7 @@ from kernelpde.functionals import (
     evaluation,
     gram,
     gram_diagonal,
+    gram_in_tiles,
     gram_of_blocks,
     jets,
     matvec,
@@ -118,7 +119,11 @@ def test_gathered_blocks_under_vmap():
 def test_products_do_not_depend_on_the_tiles(memory):
     left, right = batch(37, [VALUE, LAPLACIAN], 8), batch(23, [VALUE, SLOPE, OTHER], 9)
     vector = jnp.asarray(np.random.default_rng(10).standard_normal(23))
-    expected = gram(KERNELS, left, right) @ vector
+    whole = gram(KERNELS, left, right)
+    np.testing.assert_allclose(
+        gram_in_tiles(KERNELS, left, right, memory=memory), whole, rtol=1e-13, atol=1e-13
+    )
+    expected = whole @ vector
     np.testing.assert_allclose(
         matvec(KERNELS, left, right, vector, memory=memory), expected, rtol=1e-12, atol=1e-12
     )

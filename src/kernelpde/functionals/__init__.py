@@ -7,6 +7,7 @@ from kernelpde.functionals._gram import DEFAULT_MEMORY as DEFAULT_MEMORY
 from kernelpde.functionals._gram import Kernels as Kernels
 from kernelpde.functionals._gram import gram as gram
 from kernelpde.functionals._gram import gram_diagonal as gram_diagonal
+from kernelpde.functionals._gram import gram_in_tiles as gram_in_tiles
 from kernelpde.functionals._gram import gram_of_blocks as gram_of_blocks
 from kernelpde.functionals._gram import jets as jets
 from kernelpde.functionals._gram import matvec as matvec

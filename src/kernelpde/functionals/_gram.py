@@ -109,6 +109,17 @@ def gram_of_blocks(kernels: Kernels, batches: Sequence[Functionals]) -> Float[Ar
 _PASS = 8
 
 
+def gram_in_tiles(
+    kernels: Kernels, left: Functionals, right: Functionals, *, memory: int = DEFAULT_MEMORY
+) -> Float[Array, "M N"]:
+    """κ(Φ, Ψ) assembled some rows at a time.
+
+    For kernels whose derivatives need many temporaries: beyond the matrix itself no more than
+    `memory` bytes are in use.
+    """
+    return _in_row_tiles(lambda rows: gram(kernels, rows, right), left, len(right), memory)
+
+
 def gram_diagonal(kernels: Kernels, functionals: Functionals) -> Float[Array, "M"]:
     """φᵢ φᵢ κ for each functional."""
 

@@ -48,7 +48,8 @@ def against_cholesky(
     def factor():
         return scipy.linalg.cholesky(matrix, lower=True, check_finite=False)
 
-    function(), factor()
+    function()
+    factor()
     pairs = [(seconds(function), seconds(factor)) for _ in range(repeats)]
     return {
         "ratio": statistics.median(a / b for a, b in pairs),

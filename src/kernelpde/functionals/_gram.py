@@ -199,5 +199,6 @@ def _in_row_tiles(function: Callable, rows, columns: int, memory: int) -> Array:
         extra = jnp.broadcast_to(leaf[-1:], (tiles * size - count, *leaf.shape[1:]))
         return jnp.concatenate([leaf, extra]).reshape(tiles, size, *leaf.shape[1:])
 
-    result = jax.lax.map(function, jax.tree.map(padded, rows))
+    # Reverse-mode derivatives recompute a tile instead of keeping what it was made from.
+    result = jax.lax.map(jax.checkpoint(function), jax.tree.map(padded, rows))
     return result.reshape(tiles * size, *result.shape[2:])[:count]

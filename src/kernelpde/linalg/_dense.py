@@ -1,6 +1,7 @@
 """Dense symmetric positive definite systems, factored once."""
 
 from collections.abc import Callable
+from typing import TypeAlias
 
 import equinox as eqx
 import jax
@@ -10,6 +11,9 @@ from jaxtyping import Array, Bool, Float, Int
 from kernelpde.errors import InputError
 from kernelpde.linalg._cholesky import cholesky, restored, solve_half, solve_with
 from kernelpde.linalg._result import LINEAR
+
+Product: TypeAlias = Callable[[Float[Array, "M"]], Float[Array, "M"]]
+"""v ↦ Kv."""
 
 
 class Dense(eqx.Module):
@@ -109,11 +113,12 @@ class DenseFactor(eqx.Module):
         """What P has on its diagonal beyond K: Σ + ηD."""
         return self.noise + self.nugget * (self.matrix_diagonal + self.noise)
 
-    def _solve_once(self, rhs: Float[Array, "M"]) -> Float[Array, "M"]:
+    def _solve_once(self, rhs: Float[Array, "M"], product: Product | None) -> Float[Array, "M"]:
         """P⁻¹ b."""
         added = self.added
+        times = self.matrix.__matmul__ if product is None else product
         return jax.lax.custom_linear_solve(
-            lambda v: self.matrix @ v + added * v,
+            lambda v: times(v) + added * v,
             rhs,
             lambda _, b: jnp.where(self.usable, solve_with(self.factor, b), jnp.nan),
             symmetric=True,
@@ -123,7 +128,7 @@ class DenseFactor(eqx.Module):
         self,
         rhs: Float[Array, "M"],
         sweeps: int | Int[Array, ""] | None = None,
-        product: Callable[[Float[Array, "M"]], Float[Array, "M"]] | None = None,
+        product: Product | None = None,
     ) -> Float[Array, "M"]:
         """(K + Σ)⁻¹ b, by P⁻¹ and sweeps of refinement; derivatives are those of what is computed.
 
@@ -132,20 +137,26 @@ class DenseFactor(eqx.Module):
         - `rhs`: b.
         - `sweeps`: how many; as the solver says if left out. A traced number gives up reverse-mode
           derivatives.
-        - `product`: v ↦ Kv, if the matrix itself is not to be kept for it.
+        - `product`: v ↦ Kv, if the matrix itself is not to be kept for refinement and derivatives.
+          Derivatives are then those of this function.
         """
         sweeps = self.refinement if sweeps is None else sweeps
-        product = self.matrix.__matmul__ if product is None else product
+        times = self.matrix.__matmul__ if product is None else product
 
         def refine(_, solution: Float[Array, "M"]) -> Float[Array, "M"]:
-            return solution + self._solve_once(rhs - product(solution) - self.noise * solution)
+            defect = rhs - times(solution) - self.noise * solution
+            return solution + self._solve_once(defect, product)
 
-        solution = self._solve_once(rhs)
+        solution = self._solve_once(rhs, product)
         if not isinstance(sweeps, int):
             return jax.lax.fori_loop(0, sweeps, refine, solution)
         for sweep in range(sweeps):
             solution = refine(sweep, solution)
         return solution
+
+    def solve_columns(self, columns: Float[Array, "M k"]) -> Float[Array, "M k"]:
+        """P⁻¹ applied to columns, without refinement."""
+        return jax.vmap(lambda b: self._solve_once(b, None), in_axes=1, out_axes=1)(columns)
 
     def logdet(self) -> Float[Array, ""]:
         """log |P|."""

@@ -82,6 +82,7 @@ def solve(
     problem: Problem,
     points: Mapping[str, int | Numbers] | None = None,
     *,
+    blocks: tuple[Block, ...] | None = None,
     seed: int = 0,
     sampling: str = "halton",
     method: GaussNewton | LevenbergMarquardt | None = None,
@@ -100,6 +101,7 @@ def solve(
 
     - `problem`: fields with their kernels, and conditions.
     - `points`: for each condition how many points to draw, or the points themselves.
+    - `blocks`: points drawn already, by `problem.collocate`, instead.
     - `seed`: of the random points.
     - `sampling`: how to draw them, one of `kernelpde.geometry.METHODS`. The default is even; the
       paper's points are `"uniform"`, which costs about a factor of two in accuracy.
@@ -120,7 +122,8 @@ def solve(
         raise InputError(f"solve: max_steps must be at least 1; got {max_steps}.")
     method = LevenbergMarquardt() if method is None else method
     solver = Dense() if solver is None else solver
-    blocks = problem.collocate(points, seed=seed, sampling=sampling)
+    if blocks is None:
+        blocks = problem.collocate(points, seed=seed, sampling=sampling)
     iteration = _Iteration(problem, blocks, solver, method, callback)
     while iteration.result is None:
         iteration.advance(tolerance)

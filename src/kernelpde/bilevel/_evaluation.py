@@ -1,0 +1,254 @@
+"""The outer loss of one linearisation, compiled once and used for all of them."""
+
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float
+
+from kernelpde.bilevel._inner import (
+    Rows,
+    View,
+    entries_of,
+    inner_map,
+    linearised,
+    true_residual,
+)
+from kernelpde.bilevel._outer import (
+    AbstractRegularizer,
+    fold_residual,
+    held_out_residual,
+    leave_one_out_residual,
+)
+from kernelpde.functionals import Kernels, concatenate, gram_diagonal, matvec
+from kernelpde.linalg import Dense
+from kernelpde.problem import Block, Residual
+
+
+@eqx.filter_jit
+def linearise(residuals: tuple[Residual, ...], blocks: tuple[Block, ...], view: View) -> Rows:
+    """The residuals at the points of `blocks`, linearised at a state."""
+    return linearised(residuals, blocks, view.jets)
+
+
+class Parameters(eqx.Module):
+    """Hyperparameters as one vector θ, and the way back to kernels.
+
+    **Attributes:**
+
+    - `learned`: the kernels with only their inexact arrays.
+    - `rest`: the kernels without them.
+    """
+
+    learned: Any
+    rest: Any
+
+    @staticmethod
+    def of(kernels: Kernels) -> "Parameters":
+        return Parameters(*eqx.partition(kernels, eqx.is_inexact_array))
+
+    @property
+    def vector(self) -> np.ndarray:
+        leaves = jax.tree.leaves(self.learned)
+        if not leaves:
+            return np.zeros(0)
+        return np.concatenate([np.asarray(leaf, dtype=float).reshape(-1) for leaf in leaves])
+
+    def kernels(self, theta: Float[Array, "p"]) -> Kernels:
+        leaves, structure = jax.tree.flatten(self.learned)
+        ends = np.cumsum([0, *(leaf.size for leaf in leaves)])
+        parts = [
+            theta[a:b].reshape(leaf.shape)
+            for leaf, a, b in zip(leaves, ends[:-1], ends[1:], strict=True)
+        ]
+        return eqx.combine(jax.tree.unflatten(structure, parts), self.rest)
+
+
+class Loss(eqx.Module):
+    """Everything that the outer loss of one linearisation depends on besides θ.
+
+    **Attributes:**
+
+    - `parameters`: how θ becomes kernels.
+    - `rows`: the linearised training residuals.
+    - `validation`: the linearised validation residuals; `None` for folds of the training rows.
+    - `row_weights`: what each validation residual is multiplied by.
+    - `solver`: of the inner problem.
+    - `regularizer`: R(θ), if any.
+    - `folds`: row numbers, empty to leave out one row at a time.
+    """
+
+    parameters: Parameters
+    rows: Rows
+    validation: Rows | None
+    row_weights: Float[Array, "N"]
+    solver: Dense
+    regularizer: AbstractRegularizer | None
+    folds: tuple[np.ndarray, ...] = ()
+
+
+class Reached(eqx.Module):
+    """The inner solution that belongs to an evaluation.
+
+    **Attributes:**
+
+    - `weights`: z.
+    - `image`, `validation_image`: what the training and validation functionals give for it.
+    - `nugget`, `usable`: of the linear solve.
+    """
+
+    weights: Float[Array, "M"]
+    image: Float[Array, "M"]
+    validation_image: Float[Array, "N"]
+    nugget: Float[Array, ""]
+    usable: Bool[Array, ""]
+
+
+def outer_roots(theta: Float[Array, "p"], loss: Loss) -> tuple[Float[Array, "q"], Reached]:
+    """ρ(θ), half of whose sum of squares is the outer loss, and the inner solution."""
+    kernels = loss.parameters.kernels(theta)
+    inner = inner_map(kernels, loss.rows, loss.solver)
+    if loss.validation is not None:
+        residual = held_out_residual(kernels, inner, loss.validation)
+        seen = residual + loss.validation.target
+    else:
+        residual = fold_residual(inner, loss.folds) if loss.folds else leave_one_out_residual(inner)
+        seen = inner.image
+    roots = loss.row_weights * residual
+    if loss.regularizer is not None:
+        roots = jnp.concatenate([roots, loss.regularizer.roots(theta)])
+    reached = Reached(inner.weights, inner.image, seen, inner.system.nugget, inner.system.usable)
+    return roots, reached
+
+
+@eqx.filter_jit
+def loss_and_normal(theta: Float[Array, "p"], loss: Loss):
+    """Loss, gradient and JᵀJ by forward mode: one factorisation for all directions."""
+
+    def along(direction: Float[Array, "p"]):
+        return jax.jvp(lambda t: outer_roots(t, loss), (theta,), (direction,), has_aux=True)
+
+    roots, jacobian, reached = jax.vmap(along, out_axes=(None, 0, None))(jnp.eye(len(theta)))
+    return 0.5 * (roots @ roots), jacobian @ roots, jacobian @ jacobian.T, reached
+
+
+@eqx.filter_jit
+def loss_and_gradient(theta: Float[Array, "p"], loss: Loss):
+    """Loss and gradient by reverse mode."""
+
+    def scalar(t: Float[Array, "p"]):
+        roots, reached = outer_roots(t, loss)
+        return 0.5 * (roots @ roots), reached
+
+    (value, reached), gradient = jax.value_and_grad(scalar, has_aux=True)(theta)
+    return value, gradient, None, reached
+
+
+FORWARD_LIMIT = 8
+"""Up to so many parameters, forward mode is cheaper than the adjoint of the assembly."""
+
+
+def evaluator(loss: Loss, second_order: bool) -> Callable:
+    """The compiled function that suits the optimiser and the number of parameters."""
+    few = loss.parameters.vector.size <= FORWARD_LIMIT
+    return loss_and_normal if second_order or few else loss_and_gradient
+
+
+@eqx.filter_jit
+def row_scales(kernels: Kernels, rows: Rows) -> Float[Array, "M"]:
+    """κ(φᵢ, φᵢ) + Σᵢ: the squared size of a row under the prior."""
+    return gram_diagonal(kernels, concatenate(rows.batches)) + rows.variance
+
+
+class Progress(eqx.Module):
+    """The state after a Gauss-Newton step of the inner problem.
+
+    **Attributes:**
+
+    - `train`, `validation`: what the residuals at both sets of points see of it.
+    - `length`: the fraction of the step that was taken.
+    - `change`: relative change of the nonlinear entries.
+    - `misfit_before`, `misfit`: weighted sum of squares of the true residual.
+    """
+
+    train: View
+    validation: View | None
+    length: Float[Array, ""]
+    change: Float[Array, ""]
+    misfit_before: Float[Array, ""]
+    misfit: Float[Array, ""]
+
+
+@eqx.filter_jit
+def advance(
+    residuals: tuple[Residual, ...],
+    blocks: tuple[tuple[Block, ...], tuple[Block, ...] | None],
+    rows: tuple[Rows, Rows | None],
+    seen: tuple[View, View | None],
+    kernels: Kernels,
+    reached: Reached,
+    row_weights: tuple[Float[Array, "M"], Float[Array, "N"] | None],
+    lengths: Float[Array, "L"],
+) -> Progress:
+    """From uᵏ to Π_k(θ), or as far on the way as the true residual bears the linearisation out.
+
+    **Arguments:** each pair is for training and for validation points.
+    """
+    expansion = concatenate(rows[0].batches).scaled(reached.weights)
+
+    def view(block: tuple[Block, ...], row: Rows, image: Float[Array, "_"]) -> View:
+        entries = entries_of(kernels, expansion, residuals, block)
+        return View(entries, image - row.through_jets(entries))
+
+    full = (
+        view(blocks[0], rows[0], reached.image),
+        None
+        if blocks[1] is None or rows[1] is None
+        else view(blocks[1], rows[1], reached.validation_image),
+    )
+
+    def mixed(length):
+        return jax.tree.map(lambda old, new: (1.0 - length) * old + length * new, seen, full)
+
+    def misfit(state) -> Float[Array, ""]:
+        total = jnp.zeros(())
+        for block, view, weights in zip(blocks, state, row_weights, strict=True):
+            if block is not None and weights is not None:
+                total += jnp.sum((weights * true_residual(residuals, block, view)) ** 2)
+        return total
+
+    merits = jax.vmap(lambda length: misfit(mixed(length)))(lengths)
+    merits = jnp.where(jnp.isfinite(merits), merits, jnp.inf)
+    length = lengths[jnp.argmin(merits)]
+    new = mixed(length)
+    ratios = [
+        jnp.sqrt(jnp.sum((n - o) ** 2) / jnp.maximum(jnp.sum(n**2), 1e-300))
+        for o, n in zip(seen[0].jets, new[0].jets, strict=True)
+    ]
+    return Progress(
+        new[0],
+        new[1],
+        length,
+        jnp.max(jnp.stack([*ratios, jnp.zeros(())])),
+        misfit(seen),
+        misfit(new),
+    )
+
+
+@eqx.filter_jit
+def view_of(
+    kernels: Kernels,
+    rows: Rows,
+    reached: Reached,
+    residuals: tuple[Residual, ...],
+    blocks: tuple[Block, ...],
+) -> View:
+    """What residuals at other points see of Π_k(θ)."""
+    expansion = concatenate(rows.batches).scaled(reached.weights)
+    entries = entries_of(kernels, expansion, residuals, blocks)
+    here = linearised(residuals, blocks, entries)
+    image = matvec(kernels, concatenate(here.batches), expansion, jnp.ones_like(reached.weights))
+    return View(entries, image - here.through_jets(entries))

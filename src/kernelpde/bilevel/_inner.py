@@ -1,0 +1,129 @@
+"""The inner problem: a linearised system, and its solution as a function of the kernels."""
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from kernelpde.functionals import (
+    Functionals,
+    Kernels,
+    concatenate,
+    gram_diagonal,
+    gram_of_blocks,
+    jets,
+    matvec,
+)
+from kernelpde.linalg import Dense, DenseFactor
+from kernelpde.problem import Block, Residual, functionals_of
+
+
+class Rows(eqx.Module):
+    """Residuals linearised at a state uᵏ: Φu = b up to noise, one row per residual.
+
+    **Attributes:**
+
+    - `batches`: Φ, one batch per condition and component.
+    - `target`: b = Φuᵏ - F(uᵏ).
+    - `variance`: the diagonal of Σ.
+    - `curved`: per condition, the coefficients of the entries in which its residual is nonlinear.
+    """
+
+    batches: tuple[Functionals, ...]
+    target: Float[Array, "M"]
+    variance: Float[Array, "M"]
+    curved: tuple[Float[Array, "_ _ _"], ...]
+
+    def through_jets(self, entries: tuple[Array, ...]) -> Float[Array, "M"]:
+        """The part of Φu that comes from the nonlinear entries."""
+        parts = [jnp.einsum("nrk,nk->rn", c, e) for c, e in zip(self.curved, entries, strict=True)]
+        return jnp.concatenate([part.reshape(-1) for part in parts])
+
+
+class View(eqx.Module):
+    """What the residuals at some points see of a state: sums of states are sums of views.
+
+    **Attributes:**
+
+    - `jets`: per condition, the entries in which its residual is nonlinear.
+    - `linear`: per row, the part of the residual that is linear in u.
+    """
+
+    jets: tuple[Float[Array, "_ _"], ...]
+    linear: Float[Array, "M"]
+
+
+def linearised(
+    residuals: tuple[Residual, ...],
+    blocks: tuple[Block, ...],
+    jets_there: tuple[Float[Array, "_ _"], ...],
+) -> Rows:
+    """The residuals at the points of `blocks`, linearised at a state given by its entries."""
+    batches, targets, variances, curved = [], [], [], []
+    for residual, block, entries in zip(residuals, blocks, jets_there, strict=True):
+        value, slope = residual.linearise(block.points, block.normals, block.data, entries)
+        batches.extend(functionals_of(residual, block.points, slope))
+        nonlinear = slope[:, :, list(residual.nonlinear)]
+        curved.append(nonlinear)
+        targets.append((jnp.einsum("nrk,nk->nr", nonlinear, entries) - value).T.reshape(-1))
+        variances.append(jnp.tile(block.noise**2, len(residual.components)))
+    return Rows(tuple(batches), jnp.concatenate(targets), jnp.concatenate(variances), tuple(curved))
+
+
+def true_residual(
+    residuals: tuple[Residual, ...], blocks: tuple[Block, ...], view: View
+) -> Float[Array, "M"]:
+    """F(u), row by row."""
+    curved = [
+        residual.linearise(block.points, block.normals, block.data, entries)[0].T.reshape(-1)
+        for residual, block, entries in zip(residuals, blocks, view.jets, strict=True)
+    ]
+    return view.linear + jnp.concatenate(curved)
+
+
+class Inner(eqx.Module):
+    """Π_k(θ): the state κ_θ(·, Φ) z that solves the linearised training problem.
+
+    **Attributes:**
+
+    - `functionals`: Φ as one batch.
+    - `weights`: z = (K_Φ + Σ)⁻¹ b.
+    - `system`: the factored matrix.
+    - `image`: Φu = K_Φ z.
+    """
+
+    functionals: Functionals
+    weights: Float[Array, "M"]
+    system: DenseFactor
+    image: Float[Array, "M"]
+
+
+def inner_map(kernels: Kernels, rows: Rows, solver: Dense) -> Inner:
+    """Solve the linearised training problem: equations (otd:explicit) and, with noise,
+    (reg:linear_mini) of the paper.
+
+    Differentiable in the kernels, forwards and backwards, at the cost of one more solve and one
+    more product with the Gram matrix, which is not kept for it.
+    """
+    union = concatenate(rows.batches)
+
+    def product(vector: Float[Array, "M"]) -> Float[Array, "M"]:
+        return matvec(kernels, union, union, vector)
+
+    matrix = gram_of_blocks(kernels, rows.batches)
+    system = solver.factorize(matrix, rows.variance, gram_diagonal(kernels, union))
+    z = system.solve(rows.target, product=product)
+    image = product(z) if solver.refinement else rows.target - system.added * z
+    return Inner(union, z, system, image)
+
+
+def entries_of(
+    kernels: Kernels,
+    expansion: Functionals,
+    residuals: tuple[Residual, ...],
+    blocks: tuple[Block, ...],
+) -> tuple[Float[Array, "_ _"], ...]:
+    """The nonlinear jet entries, per condition, of a state given by weighted functionals."""
+    return tuple(
+        jets(kernels, block.points, residual.nonlinear_terms, (expansion,))
+        for residual, block in zip(residuals, blocks, strict=True)
+    )

@@ -1,0 +1,195 @@
+"""How the outer loss is lowered: small objects that propose the next hyperparameters.
+
+The outer loss is ½ ‖ρ(θ)‖² for a vector ρ of weighted validation residuals and regularisers. An
+optimiser sees evaluations of it, each with one factorisation, through a function, and returns the
+hyperparameters it ends with.
+"""
+
+import abc
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jaxtyping import Float
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """The outer loss at one θ.
+
+    **Attributes:**
+
+    - `theta`: where.
+    - `loss`: ½ ‖ρ‖².
+    - `gradient`: of the loss.
+    - `normal`: JᵀJ with J = ∂ρ/∂θ, if the evaluation was made for it.
+    - `extra`: the state that belongs to θ.
+    """
+
+    theta: np.ndarray
+    loss: float
+    gradient: np.ndarray
+    normal: np.ndarray | None
+    extra: Any
+
+    @property
+    def finite(self) -> bool:
+        return bool(np.isfinite(self.loss) and np.isfinite(self.gradient).all())
+
+
+Evaluate = Callable[[np.ndarray], Evaluation]
+
+
+class AbstractOuter(eqx.Module):
+    """An optimiser of the outer loss."""
+
+    steps: eqx.AbstractVar[int]
+    second_order: eqx.AbstractVar[bool]
+
+    @abc.abstractmethod
+    def minimise(
+        self, evaluate: Evaluate, start: np.ndarray, memory: Any, largest_move: float
+    ) -> tuple[Evaluation, Any]:
+        """A few steps down from `start`.
+
+        **Arguments:**
+
+        - `evaluate`: the loss of the present linearisation.
+        - `start`: θ.
+        - `memory`: what the last call returned for the next; `None` in the first.
+        - `largest_move`: no entry of θ moves farther than this in one step.
+
+        **Returns:**
+
+        The last evaluation that was kept, and what to remember.
+        """
+
+
+class OuterLevenbergMarquardt(AbstractOuter):
+    """Damped Gauss-Newton steps on ρ(θ) with a forward-mode Jacobian: for a handful of parameters.
+
+    **Arguments:**
+
+    - `steps`: how many per linearisation, rejected ones included.
+    - `first`: initial damping, relative to the diagonal of JᵀJ.
+    """
+
+    steps: int = 3
+    first: float = 1e-2
+    second_order: bool = eqx.field(static=True, default=True)
+
+    def minimise(self, evaluate, start, memory, largest_move):
+        damping = self.first if memory is None else memory
+        best = evaluate(start)
+        for _ in range(self.steps):
+            if not best.finite or best.normal is None:
+                break
+            scale = np.maximum(np.diag(best.normal), 1e-12 * max(np.trace(best.normal), 1e-300))
+            move = -np.linalg.solve(best.normal + damping * np.diag(scale), best.gradient)
+            move = np.clip(move, -largest_move, largest_move)
+            if np.max(np.abs(move)) < 1e-5:
+                break
+            trial = evaluate(best.theta + move)
+            if trial.finite and trial.loss < best.loss:
+                best, damping = trial, max(damping / 10, 1e-6)
+            else:
+                damping = min(10 * damping, 1e6)
+        return best, damping
+
+
+class Optax(AbstractOuter):
+    """Any optax transformation, one update per evaluation.
+
+    **Arguments:**
+
+    - `transformation`: for example `optax.adam(1e-2)`.
+    - `steps`: how many per linearisation.
+    - `restart`: begin with a new optimiser state at each linearisation, as published.
+    """
+
+    transformation: optax.GradientTransformation
+    steps: int = 50
+    restart: bool = True
+    second_order: bool = eqx.field(static=True, default=False)
+
+    def minimise(self, evaluate, start, memory, largest_move):
+        theta = jnp.asarray(start)
+        state = self.transformation.init(theta) if memory is None or self.restart else memory
+        kept: Evaluation | None = None
+        for _ in range(self.steps):
+            evaluation = evaluate(np.asarray(theta))
+            if not evaluation.finite:
+                break
+            kept = evaluation
+            updates, state = self.transformation.update(
+                jnp.asarray(evaluation.gradient), state, theta
+            )
+            theta = theta + jnp.clip(jnp.asarray(updates), -largest_move, largest_move)
+        last = evaluate(np.asarray(theta))
+        if kept is not None and not last.finite:
+            last = kept
+        return last, state
+
+
+def paper_adam() -> Optax:
+    """The published setting: Adam, rate 1e-2, 50 steps per linearisation, started anew in each."""
+    return Optax(optax.adam(1e-2), steps=50)
+
+
+class LBFGS(AbstractOuter):
+    """Limited-memory BFGS with a backtracking line search: for many parameters.
+
+    **Arguments:**
+
+    - `steps`: evaluations per linearisation.
+    - `pairs`: how many past steps shape the next.
+    """
+
+    steps: int = 10
+    pairs: int = 10
+    second_order: bool = eqx.field(static=True, default=False)
+
+    def minimise(self, evaluate, start, memory, largest_move):
+        del memory  # curvature of another linearisation
+        best = evaluate(start)
+        history: list[tuple[np.ndarray, np.ndarray]] = []
+        direction, length = None, 1.0
+        for _ in range(self.steps):
+            if not best.finite:
+                break
+            if direction is None:
+                direction = _two_loop(best.gradient, history)
+                peak = np.max(np.abs(direction))
+                length = min(1.0, largest_move / max(peak, 1e-300))
+                if not history:
+                    length = min(length, 0.1 / max(peak, 1e-300))
+            trial = evaluate(best.theta + length * direction)
+            if trial.finite and trial.loss < best.loss:
+                pair = (trial.theta - best.theta, trial.gradient - best.gradient)
+                if pair[0] @ pair[1] > 0:
+                    history = [*history, pair][-self.pairs :]
+                best, direction = trial, None
+            else:
+                length /= 4
+        return best, None
+
+
+def _two_loop(
+    gradient: Float[np.ndarray, "p"], history: list[tuple[np.ndarray, np.ndarray]]
+) -> Float[np.ndarray, "p"]:
+    """The BFGS direction from the last steps and changes of the gradient."""
+    q, factors = gradient.copy(), []
+    for step, change in reversed(history):
+        factor = (step @ q) / (step @ change)
+        factors.append(factor)
+        q = q - factor * change
+    if history:
+        step, change = history[-1]
+        q = q * (step @ change) / (change @ change)
+    for (step, change), factor in zip(history, reversed(factors), strict=True):
+        q = q + step * (factor - (change @ q) / (step @ change))
+    return -q

@@ -1,0 +1,110 @@
+"""The outer problem: how well a state generalises, as a vector whose squares are to be small."""
+
+import abc
+from collections.abc import Mapping
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from kernelpde.bilevel._inner import Inner, Rows
+from kernelpde.errors import InputError
+from kernelpde.functionals import Kernels, concatenate, matvec
+
+
+def held_out_residual(kernels: Kernels, inner: Inner, validation: Rows) -> Float[Array, "N"]:
+    """r(θ) = κ_θ(Ψ, Φ) z(θ) - b at validation points: equation (outer_discrete_linearized)."""
+    union = concatenate(validation.batches)
+    return matvec(kernels, union, inner.functionals, inner.weights) - validation.target
+
+
+def leave_one_out_residual(inner: Inner) -> Float[Array, "M"]:
+    """What each row misses when it is predicted from all others, from one factorisation.
+
+    With P = K + Σ + ηD and z = P⁻¹ b, it is rᵢ = -zᵢ / (P⁻¹)ᵢᵢ: prediction minus target.
+    """
+    return -inner.weights / inner.system.inverse_diagonal()
+
+
+def fold_residual(inner: Inner, folds: tuple[np.ndarray, ...]) -> Float[Array, "M"]:
+    """What the rows of each fold miss when they are predicted from all other folds.
+
+    By the block inverse identity r_F = -((P⁻¹)_FF)⁻¹ z_F: one factorisation serves all folds.
+
+    **Arguments:**
+
+    - `inner`: the solution with all rows.
+    - `folds`: the row numbers of each fold.
+    """
+    system = inner.system
+    found = jnp.zeros_like(inner.weights)
+    for fold in folds:
+        columns = (
+            jnp.zeros((len(inner.weights), len(fold))).at[fold, jnp.arange(len(fold))].set(1.0)
+        )
+        block = system.solve_columns(columns)[fold]
+        found = found.at[fold].set(-jnp.linalg.solve(block, inner.weights[fold]))
+    return found
+
+
+class AbstractRegularizer(eqx.Module):
+    """A penalty R(θ) = ½ Σ ρ(θ)² on the hyperparameters, given by its roots ρ."""
+
+    @abc.abstractmethod
+    def roots(self, theta: Float[Array, "p"]) -> Float[Array, "q"]:
+        """ρ(θ), whose squares are added to the squares of the outer residual."""
+
+
+class L2(AbstractRegularizer):
+    """R(θ) = ½ w Σ θᵢ²; for a positive hyperparameter θ is its logarithm."""
+
+    weight: float
+
+    def roots(self, theta: Float[Array, "p"]) -> Float[Array, "p"]:
+        return jnp.sqrt(self.weight) * theta
+
+
+class L1(AbstractRegularizer):
+    """R(θ) = w Σ |θᵢ|, smoothed to √(θᵢ² + ε²) - ε."""
+
+    weight: float
+    smoothing: float = 1e-3
+
+    def roots(self, theta: Float[Array, "p"]) -> Float[Array, "p"]:
+        epsilon = self.smoothing
+        # (√(θ² + ε²) - ε) as a square: θ² / (√(θ² + ε²) + ε), whose root is smooth at 0.
+        return theta * jnp.sqrt(2.0 * self.weight / (jnp.sqrt(theta**2 + epsilon**2) + epsilon))
+
+
+class LogNormal(AbstractRegularizer):
+    """The prior log θᵢ ~ N(log m, s²) on positive hyperparameters: R = ½ Σ ((log θᵢ - log m) / s)².
+
+    **Arguments:**
+
+    - `median`: m.
+    - `spread`: s, in units of the logarithm.
+    """
+
+    median: float
+    spread: float
+
+    def roots(self, theta: Float[Array, "p"]) -> Float[Array, "p"]:
+        return (theta - jnp.log(self.median)) / self.spread
+
+
+def condition_weights(
+    names: tuple[str, ...], given: Mapping[str, float] | None
+) -> tuple[float, ...]:
+    """The weight of each condition in the outer loss: 1 unless given; 0 leaves it out."""
+    given = {} if given is None else dict(given)
+    unknown = set(given) - set(names)
+    if unknown:
+        raise InputError(
+            f"weights names {', '.join(map(repr, sorted(unknown)))}, but the conditions are "
+            f"{', '.join(map(repr, names))}."
+        )
+    weights = tuple(float(given.get(name, 1.0)) for name in names)
+    if any(w < 0 or not np.isfinite(w) for w in weights) or not any(weights):
+        raise InputError(f"weights must not be negative, and not all zero; got {weights}.")
+    return weights

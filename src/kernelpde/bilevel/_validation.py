@@ -1,0 +1,92 @@
+"""Where the outer loss is measured."""
+
+from collections.abc import Mapping
+
+import equinox as eqx
+import numpy as np
+
+from kernelpde.errors import InputError
+from kernelpde.problem import Block, Problem
+
+
+class AbstractValidation(eqx.Module):
+    """A plan for the outer loss: points of its own, or folds of the training points."""
+
+    weights: eqx.AbstractVar[Mapping[str, float] | None]
+
+
+class HeldOut(AbstractValidation):
+    """Discretise, then optimise: one set of validation points, kept throughout.
+
+    **Arguments:**
+
+    - `points`: how many for each condition; as many as there are training points if left out.
+    - `batch`: use only so many of them, drawn anew in each Gauss-Newton step, for each condition
+      or for those named.
+    - `weights`: of each condition in the loss; 1 unless given, 0 leaves it out.
+    """
+
+    points: Mapping[str, int] | None = None
+    batch: int | None = None
+    weights: Mapping[str, float] | None = None
+
+
+class Fresh(AbstractValidation):
+    """Optimise, then discretise: new validation points in each Gauss-Newton step.
+
+    **Arguments:** as for `HeldOut`.
+    """
+
+    points: Mapping[str, int] | None = None
+    weights: Mapping[str, float] | None = None
+
+
+class Folds(AbstractValidation):
+    """K-fold cross-validation on the training points, from one factorisation.
+
+    **Arguments:**
+
+    - `count`: K; `None` leaves out one row at a time.
+    - `weights`: of each condition in the loss.
+    """
+
+    count: int | None = None
+    weights: Mapping[str, float] | None = None
+
+    def __check_init__(self):
+        if self.count is not None and self.count < 2:
+            raise InputError(f"Folds: expected at least 2 folds; got {self.count}.")
+
+    def rows(self, total: int, seed: int) -> tuple[np.ndarray, ...]:
+        """The row numbers of each fold, drawn at random."""
+        if self.count is None:
+            return ()
+        if self.count > total:
+            raise InputError(f"Folds: {self.count} folds of {total} rows.")
+        order = np.random.default_rng([seed, 7]).permutation(total)
+        return tuple(np.sort(part) for part in np.array_split(order, self.count))
+
+
+def validation_blocks(
+    problem: Problem, counts: Mapping[str, int], seed: int, sampling: str
+) -> tuple[Block, ...]:
+    """Points for validation, disjoint from training points by another random stream.
+
+    Conditions on points of the user's own have no others: they take part with those.
+    """
+    return problem.collocate(counts, seed=seed + 1_000_003, sampling=sampling)
+
+
+def batch_of(block: Block, size: int, rng: np.random.Generator) -> tuple[Block, np.ndarray]:
+    """Some of the points of a block, and their numbers."""
+    count = len(block.points)
+    chosen = np.sort(rng.choice(count, size=min(size, count), replace=False))
+    return (
+        Block(
+            block.points[chosen],
+            None if block.normals is None else block.normals[chosen],
+            {key: values[chosen] for key, values in block.data.items()},
+            block.noise[chosen],
+        ),
+        chosen,
+    )

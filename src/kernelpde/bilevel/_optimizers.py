@@ -88,7 +88,8 @@ class OuterLevenbergMarquardt(AbstractOuter):
         for _ in range(self.steps):
             if not best.finite or best.normal is None:
                 break
-            scale = np.maximum(np.diag(best.normal), 1e-12 * max(np.trace(best.normal), 1e-300))
+            # Directions in which the loss is nearly flat, such as a common amplitude, are held.
+            scale = np.maximum(np.diag(best.normal), 1e-3 * np.max(np.diag(best.normal)) + 1e-300)
             move = -np.linalg.solve(best.normal + damping * np.diag(scale), best.gradient)
             move = np.clip(move, -largest_move, largest_move)
             if np.max(np.abs(move)) < 1e-5:

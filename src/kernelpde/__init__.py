@@ -1,5 +1,18 @@
 """Nonlinear PDEs, PDE systems and inverse problems with Gaussian processes."""
 
+from kernelpde.bilevel import L1 as L1
+from kernelpde.bilevel import L2 as L2
+from kernelpde.bilevel import LBFGS as LBFGS
+from kernelpde.bilevel import LEARNING as LEARNING
+from kernelpde.bilevel import Folds as Folds
+from kernelpde.bilevel import Fresh as Fresh
+from kernelpde.bilevel import HeldOut as HeldOut
+from kernelpde.bilevel import Learned as Learned
+from kernelpde.bilevel import LogNormal as LogNormal
+from kernelpde.bilevel import Optax as Optax
+from kernelpde.bilevel import OuterLevenbergMarquardt as OuterLevenbergMarquardt
+from kernelpde.bilevel import learn as learn
+from kernelpde.bilevel import paper_adam as paper_adam
 from kernelpde.errors import InputError as InputError
 from kernelpde.errors import KernelPDEError as KernelPDEError
 from kernelpde.errors import PrecisionError as PrecisionError

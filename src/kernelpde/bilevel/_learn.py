@@ -27,10 +27,10 @@ from kernelpde.bilevel._optimizers import AbstractOuter, Evaluation, OuterLevenb
 from kernelpde.bilevel._outer import AbstractRegularizer, condition_weights
 from kernelpde.bilevel._result import LEARNING
 from kernelpde.bilevel._validation import (
-    AbstractValidation,
     Folds,
     Fresh,
     HeldOut,
+    Validation,
     batch_of,
     validation_blocks,
 )
@@ -122,7 +122,7 @@ def learn(
     problem: Problem,
     points: Mapping[str, int | Numbers] | None = None,
     *,
-    validation: AbstractValidation | None = None,
+    validation: Validation | None = None,
     optimizer: AbstractOuter | None = None,
     regularizer: AbstractRegularizer | None = None,
     starts: bool = True,
@@ -223,7 +223,7 @@ class _Learning:
         self,
         problem: Problem,
         blocks: tuple[Block, ...],
-        plan: AbstractValidation,
+        plan: Validation,
         optimizer: AbstractOuter,
         regularizer: AbstractRegularizer | None,
         method: GaussNewton | LevenbergMarquardt,

@@ -8,7 +8,7 @@ hyperparameters it ends with.
 import abc
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -47,8 +47,7 @@ Evaluate = Callable[[np.ndarray], Evaluation]
 class AbstractOuter(eqx.Module):
     """An optimiser of the outer loss."""
 
-    steps: eqx.AbstractVar[int]
-    second_order: eqx.AbstractVar[bool]
+    second_order: ClassVar[bool]
 
     @abc.abstractmethod
     def minimise(
@@ -80,7 +79,7 @@ class OuterLevenbergMarquardt(AbstractOuter):
 
     steps: int = 3
     first: float = 1e-2
-    second_order: bool = eqx.field(static=True, default=True)
+    second_order: ClassVar[bool] = True
 
     def minimise(self, evaluate, start, memory, largest_move):
         damping = self.first if memory is None else memory
@@ -115,7 +114,7 @@ class Optax(AbstractOuter):
     transformation: optax.GradientTransformation
     steps: int = 50
     restart: bool = True
-    second_order: bool = eqx.field(static=True, default=False)
+    second_order: ClassVar[bool] = False
 
     def minimise(self, evaluate, start, memory, largest_move):
         theta = jnp.asarray(start)
@@ -152,7 +151,7 @@ class LBFGS(AbstractOuter):
 
     steps: int = 10
     pairs: int = 10
-    second_order: bool = eqx.field(static=True, default=False)
+    second_order: ClassVar[bool] = False
 
     def minimise(self, evaluate, start, memory, largest_move):
         del memory  # curvature of another linearisation

@@ -1,7 +1,7 @@
 """The outer problem: how well a state generalises, as a vector whose squares are to be small."""
 
 import abc
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -27,7 +27,7 @@ def leave_one_out_residual(inner: Inner) -> Float[Array, "M"]:
     return -inner.weights / inner.system.inverse_diagonal()
 
 
-def fold_residual(inner: Inner, folds: tuple[np.ndarray, ...]) -> Float[Array, "M"]:
+def fold_residual(inner: Inner, folds: Sequence[Array | np.ndarray]) -> Float[Array, "M"]:
     """What the rows of each fold miss when they are predicted from all other folds.
 
     By the block inverse identity r_F = -((P⁻¹)_FF)⁻¹ z_F: one factorisation serves all folds.

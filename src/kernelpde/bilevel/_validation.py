@@ -1,6 +1,7 @@
 """Where the outer loss is measured."""
 
 from collections.abc import Mapping
+from typing import TypeAlias
 
 import equinox as eqx
 import numpy as np
@@ -9,13 +10,7 @@ from kernelpde.errors import InputError
 from kernelpde.problem import Block, Problem
 
 
-class AbstractValidation(eqx.Module):
-    """A plan for the outer loss: points of its own, or folds of the training points."""
-
-    weights: eqx.AbstractVar[Mapping[str, float] | None]
-
-
-class HeldOut(AbstractValidation):
+class HeldOut(eqx.Module):
     """Discretise, then optimise: one set of validation points, kept throughout.
 
     **Arguments:**
@@ -31,7 +26,7 @@ class HeldOut(AbstractValidation):
     weights: Mapping[str, float] | None = None
 
 
-class Fresh(AbstractValidation):
+class Fresh(eqx.Module):
     """Optimise, then discretise: new validation points in each Gauss-Newton step.
 
     **Arguments:** as for `HeldOut`.
@@ -41,7 +36,7 @@ class Fresh(AbstractValidation):
     weights: Mapping[str, float] | None = None
 
 
-class Folds(AbstractValidation):
+class Folds(eqx.Module):
     """K-fold cross-validation on the training points, from one factorisation.
 
     **Arguments:**
@@ -65,6 +60,10 @@ class Folds(AbstractValidation):
             raise InputError(f"Folds: {self.count} folds of {total} rows.")
         order = np.random.default_rng([seed, 7]).permutation(total)
         return tuple(np.sort(part) for part in np.array_split(order, self.count))
+
+
+Validation: TypeAlias = HeldOut | Fresh | Folds
+"""A plan for the outer loss: points of its own, or folds of the training points."""
 
 
 def validation_blocks(

@@ -1,0 +1,199 @@
+"""Hypergradients, folds and the inner map against independent routes."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import kernelpde as kp
+from kernelpde.bilevel import (
+    Loss,
+    Parameters,
+    View,
+    fold_residual,
+    inner_map,
+    leave_one_out_residual,
+    linearised,
+    outer_roots,
+)
+from kernelpde.bilevel._evaluation import loss_and_gradient, loss_and_normal
+from kernelpde.functionals import concatenate, gram
+from kernelpde.gallery import elliptic
+
+KERNEL = 1.3 * kp.Gaussian([0.25, 0.35]) + kp.Polynomial(2)
+
+
+def state(problem, blocks, seed=0):
+    """Some state: random entries, so that coefficients differ from point to point."""
+    rng = np.random.default_rng(seed)
+    entries = tuple(
+        jnp.asarray(rng.standard_normal((len(b.points), len(r.nonlinear))))
+        for r, b in zip(problem.residuals, blocks, strict=True)
+    )
+    return View(entries, jnp.zeros(sum(len(b.points) for b in blocks)))
+
+
+def setting(kernel=KERNEL, noise=0.0, nugget=1e-6, folds=None, regularizer=None):
+    square = kp.Box(x=(0, 1), y=(0, 1))
+    problem = kp.Problem(
+        kp.Condition(
+            "equation", square.interior, lambda x, u: -u.laplacian + u.value**3 - x[0], noise=noise
+        ),
+        kp.Condition("boundary", square.boundary, lambda x, u: u.value - x[1]),
+        fields=[kp.Field("u", kernel)],
+    )
+    blocks = problem.collocate({"equation": 40, "boundary": 20})
+    rows = linearised(problem.residuals, blocks, state(problem, blocks).jets)
+    validation = None
+    count = len(rows.target)
+    if folds is None:
+        others = problem.collocate({"equation": 25, "boundary": 10}, seed=1)
+        validation = linearised(problem.residuals, others, state(problem, others, 1).jets)
+        count = len(validation.target)
+    weights = jnp.asarray(np.random.default_rng(2).random(count))
+    solver = kp.Dense(nugget=nugget, refinement=0)
+    parameters = Parameters.of(problem.kernels)
+    return problem, Loss(parameters, rows, validation, weights, solver, regularizer, folds or ())
+
+
+FOLDS = tuple(np.array_split(np.random.default_rng(3).permutation(60), 4))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"noise": 0.3},
+        {"folds": FOLDS},
+        {"folds": "one"},
+        {"regularizer": kp.LogNormal(0.5, 2.0)},
+        {"regularizer": kp.L2(0.3)},
+        {"regularizer": kp.L1(0.3)},
+    ],
+    ids=["held-out", "relaxed", "folds", "leave-one-out", "log-normal", "l2", "l1"],
+)
+def test_hypergradients_against_finite_differences(options):
+    options = dict(options)
+    one_out = options.get("folds") == "one"
+    if one_out:
+        options["folds"] = FOLDS
+    _, loss = setting(**options)
+    if one_out:
+        loss = eqx.tree_at(lambda x: x.folds, loss, ())
+    theta = jnp.asarray(loss.parameters.vector)
+    value = eqx.filter_jit(lambda t: 0.5 * jnp.sum(outer_roots(t, loss)[0] ** 2))
+    step = 1e-4
+    central = np.array(
+        [
+            # Fourth order, so that the step can stay clear of rounding.
+            (
+                8 * (value(theta + step * e) - value(theta - step * e))
+                - (value(theta + 2 * step * e) - value(theta - 2 * step * e))
+            )
+            / (12 * step)
+            for e in jnp.eye(len(theta))
+        ]
+    )
+    forward = loss_and_normal(theta, loss)
+    reverse = loss_and_gradient(theta, loss)
+    scale = np.abs(central).max()
+    np.testing.assert_allclose(forward[1], central, atol=1e-6 * scale)
+    np.testing.assert_allclose(reverse[1], forward[1], atol=1e-9 * scale)
+    assert forward[0] == pytest.approx(float(value(theta)), rel=1e-9)
+    assert reverse[0] == pytest.approx(float(forward[0]), rel=1e-9)
+
+
+def test_normal_matrix_is_that_of_the_jacobian():
+    _, loss = setting()
+    theta = jnp.asarray(loss.parameters.vector)
+    jacobian = jax.jacrev(lambda t: outer_roots(t, loss)[0])(theta)
+    np.testing.assert_allclose(
+        loss_and_normal(theta, loss)[2], jacobian.T @ jacobian, rtol=1e-7, atol=1e-12
+    )
+
+
+def test_inner_map_is_the_representer_formula():
+    problem, loss = setting(noise=0.2)
+    inner = inner_map(problem.kernels, loss.rows, kp.Dense(nugget=0.0, refinement=0))
+    union = concatenate(loss.rows.batches)
+    matrix = np.asarray(gram(problem.kernels, union, union))
+    expected = np.linalg.solve(matrix + np.diag(loss.rows.variance), loss.rows.target)
+    np.testing.assert_allclose(inner.weights, expected, rtol=1e-6)
+    np.testing.assert_allclose(inner.image, matrix @ expected, rtol=1e-8, atol=1e-8)
+
+
+def refit(problem, rows, solver, left_out):
+    """Predict some rows from all others, with a factorisation of its own."""
+    union = concatenate(rows.batches)
+    kept = np.setdiff1d(np.arange(len(rows.target)), left_out)
+    matrix = np.asarray(gram(problem.kernels, union, union))
+    lifted = (
+        matrix + np.diag(rows.variance) + solver.nugget * np.diag(np.diag(matrix) + rows.variance)
+    )
+    z = np.linalg.solve(lifted[np.ix_(kept, kept)], np.asarray(rows.target)[kept])
+    return lifted[np.ix_(left_out, kept)] @ z - np.asarray(rows.target)[left_out]
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.3])
+def test_folds_from_one_factorisation_equal_refits(noise):
+    problem, loss = setting(noise=noise, nugget=1e-4)
+    inner = inner_map(problem.kernels, loss.rows, loss.solver)
+    found = fold_residual(inner, FOLDS)
+    for fold in FOLDS:
+        expected = refit(problem, loss.rows, loss.solver, fold)
+        np.testing.assert_allclose(found[fold], expected, rtol=1e-6, atol=1e-8)
+
+
+def test_leave_one_out_from_one_factorisation_equals_refits():
+    problem, loss = setting(nugget=1e-4)
+    inner = inner_map(problem.kernels, loss.rows, loss.solver)
+    found = leave_one_out_residual(inner)
+    for i in range(len(found)):
+        expected = refit(problem, loss.rows, loss.solver, np.array([i]))
+        np.testing.assert_allclose(found[i], expected[0], rtol=1e-6, atol=1e-8)
+
+
+def test_compiled_once_for_all_linearisations():
+    """State, coefficients and batch are arguments: new ones trace nothing anew."""
+    _, loss = setting()
+    theta = jnp.asarray(loss.parameters.vector)
+    loss_and_normal(theta, loss)
+    other = jax.tree.map(lambda leaf: 1.01 * leaf if eqx.is_inexact_array(leaf) else leaf, loss)
+    moved = jnp.asarray(np.asarray(theta) + 0.1)
+    before = len(_EVENTS)
+    loss_and_normal(moved, other)
+    assert len(_EVENTS) == before
+
+
+_EVENTS: list[str] = []
+jax.monitoring.register_event_duration_secs_listener(
+    lambda event, duration, **_: (
+        _EVENTS.append(event) if event.endswith("backend_compile_duration") else None
+    )
+)
+
+
+def test_regularisers_have_their_formulas():
+    theta = jnp.asarray([0.3, -1.2])
+    assert 0.5 * jnp.sum(kp.L2(0.7).roots(theta) ** 2) == pytest.approx(0.5 * 0.7 * (0.09 + 1.44))
+    smooth = sum(np.sqrt(t**2 + 1e-6) - 1e-3 for t in (0.3, 1.2))
+    assert 0.5 * jnp.sum(kp.L1(0.7).roots(theta) ** 2) == pytest.approx(0.7 * smooth, rel=1e-12)
+    prior = kp.LogNormal(2.0, 0.5).roots(theta)
+    np.testing.assert_allclose(prior, (np.array([0.3, -1.2]) - np.log(2.0)) / 0.5, rtol=1e-14)
+
+
+def test_weights_by_condition_name():
+    example = elliptic(0.3)
+    with pytest.raises(kp.InputError, match="names 'edge', but the conditions are 'equation'"):
+        kp.learn(
+            example.problem,
+            {"equation": 20, "boundary": 10},
+            validation=kp.HeldOut(weights={"edge": 1.0}),
+        )
+    with pytest.raises(kp.InputError, match="not all zero"):
+        kp.learn(
+            example.problem,
+            {"equation": 20, "boundary": 10},
+            validation=kp.HeldOut(weights={"equation": 0.0, "boundary": 0.0}),
+        )

@@ -59,3 +59,16 @@ def test_mistakes_get_one_paragraph_and_no_traceback(arguments, message):
     text = " ".join(run.stderr.replace("│", " ").split())
     assert message in text
     assert "Traceback" not in run.stderr
+
+
+def test_learning_from_the_command_line():
+    run = kernelpde(
+        "run", "elliptic", "--learn", "--from", "1.0", "--json",
+        "--points", "equation=600", "--points", "boundary=120",
+    )  # fmt: skip
+    assert run.returncode == 0, run.stderr
+    report = json.loads(run.stdout)
+    assert report["learning"]["from"] == 1.0
+    assert report["learning"]["factorisations"] <= 100
+    assert report["hyperparameters"]["u"]["lengthscale"] < 0.3
+    assert report["errors"]["u"]["l2"] < 2e-5

@@ -13,6 +13,7 @@ except ImportError:  # pragma: no cover
 import jax
 import numpy as np
 
+from kernelpde.bilevel import HeldOut, LearningRecord, learn, paper_adam
 from kernelpde.errors import KernelPDEError
 from kernelpde.gallery import EXAMPLES
 from kernelpde.kernels import hyperparameters
@@ -36,39 +37,72 @@ def _root() -> None:
 def run(
     name: Annotated[str, typer.Argument(help=f"One of {', '.join(EXAMPLES)}.")],
     lengthscale: Annotated[float | None, typer.Option(help="Of the kernel.")] = None,
+    learning: Annotated[bool, typer.Option("--learn", help="Learn the kernel first.")] = False,
+    start: Annotated[
+        float | None, typer.Option("--from", help="Lengthscale to begin learning with.")
+    ] = None,
+    optimizer: Annotated[
+        str, typer.Option(help="default, or adam for the published algorithm.")
+    ] = "default",
     seed: Annotated[int, typer.Option(help="Of the random points.")] = 0,
     points: Annotated[
         list[str] | None, typer.Option(help="CONDITION=COUNT; may be repeated.")
     ] = None,
     sampling: Annotated[
         str, typer.Option(help="uniform, as in the paper; sobol, halton, poisson, grid.")
-    ] = ("uniform"),
+    ] = "uniform",
     nugget: Annotated[float, typer.Option(help="Relative to the diagonal.")] = 1e-12,
     refinement: Annotated[int, typer.Option(help="Sweeps of iterative refinement.")] = 2,
     method: Annotated[str, typer.Option(help="damped or plain Gauss-Newton.")] = "damped",
     steps: Annotated[int, typer.Option(help="Largest number of Gauss-Newton steps.")] = 50,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Solve a gallery problem with a given kernel, and compare with its reference."""
+    """Solve a gallery problem with a given or a learned kernel, and compare with its reference.
+
+    Points are those of the final solve; learning uses half of the interior ones.
+    """
     compiling = _compilation_clock()
     started = time.perf_counter()
-    if name not in EXAMPLES:
-        raise typer.BadParameter(f"Unknown problem {name!r}; there are {', '.join(EXAMPLES)}.")
-    if method not in ("damped", "plain"):
-        raise typer.BadParameter(f"Unknown method {method!r}; expected damped or plain.")
-    example = EXAMPLES[name](**({} if lengthscale is None else {"lengthscale": lengthscale}))
+    _one_of("problem", name, tuple(EXAMPLES))
+    _one_of("method", method, ("damped", "plain"))
+    _one_of("optimizer", optimizer, ("default", "adam"))
+    begin = start if start is not None else lengthscale
+    example = EXAMPLES[name](**({} if begin is None else {"lengthscale": begin}))
     counts = {**example.points, **_counts(points or [])}
-    solution = solve(
-        example.problem,
-        counts,
-        seed=seed,
-        sampling=sampling,
-        method=GaussNewton() if method == "plain" else LevenbergMarquardt(),
-        solver=Dense(nugget=nugget, refinement=refinement),
-        max_steps=steps,
-        throw=False,
-        callback=None if as_json or not sys.stderr.isatty() else _show,
-    )
+    solver = Dense(nugget=nugget, refinement=refinement)
+    quiet = as_json or not sys.stderr.isatty()
+    learned = None
+    if learning:
+        published = optimizer == "adam"
+        learned = learn(
+            example.problem,
+            {**counts, "equation": counts["equation"] // 2},
+            validation=HeldOut(batch=200, weights={"boundary": 0.0}) if published else HeldOut(),
+            optimizer=paper_adam() if published else None,
+            starts=not published,
+            method=GaussNewton() if published else LevenbergMarquardt(),
+            tolerance=0.0 if published else 1e-3,
+            seed=seed,
+            sampling=sampling,
+            final=counts,
+            final_solver=solver,
+            throw=False,
+            callback=None if quiet else _show_learning,
+        )
+        assert learned.solution is not None
+        solution = learned.solution
+    else:
+        solution = solve(
+            example.problem,
+            counts,
+            seed=seed,
+            sampling=sampling,
+            method=GaussNewton() if method == "plain" else LevenbergMarquardt(),
+            solver=solver,
+            max_steps=steps,
+            throw=False,
+            callback=None if quiet else _show,
+        )
     errors = example.errors(solution)
     total = time.perf_counter() - started
     report = {
@@ -77,7 +111,7 @@ def run(
         "points": counts,
         "hyperparameters": {
             field.name: {k: v.tolist() for k, v in hyperparameters(field.kernel).items()}
-            for field in example.problem.fields
+            for field in solution.problem.fields
         },
         "errors": errors,
         "residuals": solution.residuals,
@@ -88,10 +122,19 @@ def run(
         "reason": solution.reason,
         "seconds": {"compile": compiling(), "run": total - compiling()},
     }
+    if learned is not None:
+        report["learning"] = {
+            "from": begin,
+            "optimizer": optimizer,
+            "factorisations": learned.factorisations,
+            "steps": len(learned.history),
+            "converged": learned.converged,
+            "reason": learned.reason,
+        }
     if as_json:
         typer.echo(json.dumps(report))
     else:
-        typer.echo(repr(solution))
+        typer.echo(repr(solution if learned is None else learned))
         for field, sizes in errors.items():
             typer.echo(f"  error of {field}: {sizes['l2']:.2e} rms, {sizes['linf']:.2e} max")
         typer.echo(
@@ -99,6 +142,11 @@ def run(
             f"{report['seconds']['run']:.1f} s running"
         )
     raise typer.Exit(0 if solution.converged else 1)
+
+
+def _one_of(what: str, given: str, expected: tuple[str, ...]) -> None:
+    if given not in expected:
+        raise typer.BadParameter(f"Unknown {what} {given!r}; there are {', '.join(expected)}.")
 
 
 def _counts(entries: list[str]) -> dict[str, int]:
@@ -121,6 +169,22 @@ def _show(record: Record) -> None:
         else (f"  length {record.length:.3g} damping {record.damping:.0e}")
     )
     typer.echo(f"step {record.step}: residuals {sizes}  change {record.change:.1e}{how}", err=True)
+
+
+def _show_learning(record: LearningRecord) -> None:
+    if record.length is None:
+        return
+    values = "  ".join(
+        f"{field}.{name} {value:.4g}"
+        for field, found in record.hyperparameters.items()
+        for name, value in found.items()
+        if isinstance(value, float)
+    )
+    typer.echo(
+        f"step {record.step}: {record.factorisations} factorisations  loss {record.loss:.2e}  "
+        f"{values}  change {record.change:.1e}",
+        err=True,
+    )
 
 
 def _compilation_clock():

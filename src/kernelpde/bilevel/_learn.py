@@ -45,6 +45,9 @@ from kernelpde.solve import GaussNewton, LevenbergMarquardt, Solution, solve
 _LARGEST = 20.0
 """A hyperparameter whose logarithm is beyond this has run away."""
 
+_NEARBY = (0.5, 0.7, 1.4, 2.0)
+"""Factors on the lengthscales that are tried once the state has settled."""
+
 _FRACTIONS = (0.03, 0.06, 0.12, 0.25, 0.5, 1.0)
 """Starting lengthscales relative to the size of the domain."""
 
@@ -159,7 +162,8 @@ def learn(
       or `LBFGS` for many parameters.
     - `regularizer`: R.
     - `starts`: compare lengthscales from a thirtieth of the domain to all of it first, by one
-      factorisation each, and begin with the best; otherwise begin with those given.
+      factorisation each, begin with the best, and look around once more at the end; otherwise
+      begin with those given and stay in their valley.
     - `method`: of the inner steps; `GaussNewton()` never shortens them.
     - `solver`: of the inner systems; a nugget of 1e-10 without refinement by default.
     - `seed`, `sampling`: of the points.
@@ -185,6 +189,7 @@ def learn(
         Dense(nugget=1e-10, refinement=0) if solver is None else solver,
         seed,
         sampling,
+        starts,
         callback,
     )
     if starts:
@@ -230,6 +235,7 @@ class _Learning:
         solver: Dense,
         seed: int,
         sampling: str,
+        starts: bool,
         callback: Callable[[LearningRecord], None] | None,
     ):
         self.problem, self.residuals = problem, problem.residuals
@@ -247,6 +253,8 @@ class _Learning:
         self.pool = self._draw(0) if isinstance(plan, HeldOut | Fresh) else None
         self.pool_view = None if self.pool is None else self._zero_view(self.pool)
         self.memory: Any = None
+        self.starts = starts
+        self.looks = 4
         self.started = time.perf_counter()
         self.history: list[LearningRecord] = []
         self.evaluations: list[LearningRecord] = []
@@ -442,8 +450,26 @@ class _Learning:
             )
         self._record(self.history, best.loss, best.theta, reached, progress)
         settled = float(progress.length) == 1.0 and float(progress.change) < 10 * tolerance
-        if moved < tolerance and settled:
+        if moved < tolerance and settled and not (self.starts and self._elsewhere(loss, best)):
             self.result = LEARNING.converged
+
+    def _elsewhere(self, loss: Loss, best: Evaluation) -> bool:
+        """Whether some other lengthscale does better now that the state is known; if so, go there.
+
+        With few validation points the loss has several minima, and the first comparison of starts
+        was made before anything was known of the solution.
+        """
+        evaluate = self._evaluate(loss)
+        mask = _lengthscales(self.parameters)
+        if self.looks == 0 or not mask.any():
+            return False
+        self.looks -= 1
+        tried = [evaluate(self.theta + mask * np.log(factor)) for factor in _NEARBY]
+        winner = min(tried, key=lambda e: e.loss)
+        if not winner.finite or winner.loss > 0.9 * best.loss:
+            return False
+        self.theta, self.memory = winner.theta, None
+        return True
 
 
 def _rows_of(residuals, blocks: tuple[Block, ...], numbers: list[np.ndarray]) -> np.ndarray:
@@ -460,15 +486,20 @@ def _rescaled(parameters: Parameters, blocks: tuple[Block, ...]) -> list[np.ndar
     """θ with all lengthscales multiplied so that their mean is a fraction of the domain's size."""
     points = np.concatenate([np.asarray(block.points) for block in blocks])
     extent = np.exp(np.mean(np.log(np.ptp(points, axis=0) + 1e-300)))
-    paths = jax.tree_util.tree_leaves_with_path(parameters.learned)
-    mask = np.concatenate(
-        [
-            np.full(leaf.size, getattr(path[-1], "name", "") == "log_lengthscale")
-            for path, leaf in paths
-        ]
-    )
+    mask = _lengthscales(parameters)
     if not mask.any():
         return []
     theta = parameters.vector
     mean = np.mean(theta[mask])
     return [theta + mask * (np.log(fraction * extent) - mean) for fraction in _FRACTIONS]
+
+
+def _lengthscales(parameters: Parameters) -> np.ndarray:
+    """Which entries of θ are logarithms of lengthscales."""
+    paths = jax.tree_util.tree_leaves_with_path(parameters.learned)
+    return np.concatenate(
+        [
+            np.full(leaf.size, getattr(path[-1], "name", "") == "log_lengthscale")
+            for path, leaf in paths
+        ]
+    )

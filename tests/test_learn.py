@@ -1,0 +1,176 @@
+"""Learning kernels: accuracy, plans, optimisers, regression, features, failures."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+import kernelpde as kp
+from kernelpde.gallery import elliptic, elliptic_additive
+
+SMALL = {"equation": 300, "boundary": 100}
+GRID = np.linspace(0, 1, 101)[:, None]
+
+
+def final_error(example, **options):
+    learned = kp.learn(example.problem, SMALL, sampling="uniform", final=SMALL, **options)
+    return learned, example.errors(learned.solution)["u"]["l2"]
+
+
+def best_error(solver=None):
+    """The smallest error that any lengthscale reaches with the same points."""
+    found = []
+    for lengthscale in np.geomspace(0.1, 0.3, 9):
+        example = elliptic(lengthscale)
+        solution = kp.solve(example.problem, SMALL, sampling="uniform", solver=solver, throw=False)
+        found.append(example.errors(solution)["u"]["l2"])
+    return min(found)
+
+
+def test_every_start_ends_near_the_best_lengthscale():
+    best = best_error()
+    for start in (0.01, 0.1, 3.0):
+        learned, error = final_error(elliptic(start))
+        assert learned.converged
+        assert learned.factorisations <= 100
+        assert error < 3 * best
+
+
+@pytest.mark.parametrize(
+    "validation",
+    [kp.Fresh(), kp.Folds(), kp.Folds(5), kp.HeldOut(batch=150)],
+    ids=["fresh", "leave-one-out", "folds", "batches"],
+)
+def test_every_plan_ends_near_the_best_lengthscale(validation):
+    learned, error = final_error(elliptic(1.0), validation=validation)
+    assert error < 4 * best_error()
+    assert 0.08 < float(learned.kernels[0].lengthscale) < 0.3
+
+
+def test_the_relaxed_inner_problem():
+    _, error = final_error(elliptic(1.0), solver=kp.Dense(nugget=1e-7, refinement=0))
+    assert error < 4 * best_error()
+
+
+def test_additive_kernels_whose_start_does_not_converge():
+    learned, error = final_error(elliptic_additive(1.0))
+    assert error < 4 * best_error()
+    assert learned.factorisations <= 150
+
+
+@pytest.mark.parametrize(
+    "optimizer",
+    [kp.Optax(optax.adam(5e-2), steps=20), kp.LBFGS(steps=6)],
+    ids=["adam", "l-bfgs"],
+)
+def test_first_order_optimisers(optimizer):
+    learned, error = final_error(
+        elliptic(0.4), optimizer=optimizer, starts=False, max_steps=12, method=kp.GaussNewton()
+    )
+    assert error < 10 * best_error()
+    assert float(learned.kernels[0].lengthscale) < 0.3
+
+
+def test_learning_is_reproducible():
+    first = kp.learn(elliptic(1.0).problem, SMALL, seed=3)
+    again = kp.learn(elliptic(1.0).problem, SMALL, seed=3)
+    assert first.kernels[0].log_lengthscale == again.kernels[0].log_lengthscale
+    assert first.factorisations == again.factorisations
+
+
+def test_callbacks_see_every_evaluation_and_every_step():
+    seen = []
+    learned = kp.learn(elliptic(0.3).problem, SMALL, callback=seen.append)
+    assert sum(r.length is None for r in seen) == learned.factorisations
+    assert sum(r.length is not None for r in seen) == len(learned.history)
+    counts = [r.factorisations for r in seen if r.length is None]
+    assert counts == list(range(1, len(counts) + 1))
+
+
+def regression(kernel, seed=0, count=60, noise=0.1):
+    rng = np.random.default_rng(seed)
+    x = rng.random((count, 1))
+    y = np.sin(12 * x[:, 0]) + noise * rng.standard_normal(count)
+    problem = kp.Problem(
+        kp.Condition("data", x, lambda p, f, y: f.value - y, noise=noise, data={"y": y}),
+        fields=[kp.Field("f", kernel)],
+    )
+    return problem, lambda solution: float(
+        np.sqrt(np.mean((np.asarray(solution["f"](GRID)) - np.sin(12 * GRID[:, 0])) ** 2))
+    )
+
+
+def test_regression_is_a_problem_with_observations_alone():
+    """Leave-one-out over the data finds a kernel as good as the best on a grid."""
+    problem, error = regression(1.0 * kp.Gaussian(1.0))
+    learned = kp.learn(problem, validation=kp.Folds())
+    best = min(
+        error(kp.solve(problem.with_kernels([v * kp.Gaussian(s)])))
+        for v in (0.5, 1.0, 4.0)
+        for s in np.geomspace(0.05, 1.0, 12)
+    )
+    assert error(learned.solution) < 1.5 * best
+    unlearned = error(kp.solve(problem.with_kernels([1.0 * kp.Gaussian(0.01)])))
+    assert error(learned.solution) < 0.5 * unlearned
+
+
+class Features(eqx.Module):
+    """κ(x, y) = φ(x)·φ(y) + ε with the last hidden layer φ of a network: finite rank."""
+
+    network: eqx.nn.MLP
+
+    def __call__(self, x, y):
+        return jnp.dot(self.network(x), self.network(y)) / 20 + 1e-3
+
+
+def test_hidden_layers_outside_and_last_layer_inside():
+    """The hybrid of the paper's conclusion: the features are learned, the last layer is solved."""
+    network = eqx.nn.MLP(1, 20, 20, 2, activation=jnp.tanh, key=jax.random.key(0))
+    network = jax.tree.map(lambda leaf: 3.0 * leaf if eqx.is_inexact_array(leaf) else leaf, network)
+    problem, error = regression(kp.Function(Features(network)))
+    options = {"starts": False, "validation": kp.Folds(6), "max_steps": 1, "throw": False}
+    before = kp.solve(problem)
+    learned = kp.learn(problem, optimizer=kp.LBFGS(steps=40), **options)
+    losses = [r.loss for r in learned.evaluations]
+    assert losses[-1] < 0.7 * losses[0]
+    assert error(learned.solution) < error(before)
+
+
+def test_hopeless_starts_end_with_a_typed_error():
+    problem = kp.Problem(
+        kp.Condition("data", np.random.default_rng(0).random((20, 2)), lambda x, u: u.value - x[0]),
+        fields=[kp.Field("u", kp.Function(_Growing(jnp.asarray(1.0))))],
+    )
+    with pytest.raises(kp.SolveError, match="outer loss is not finite"):
+        kp.learn(problem, validation=kp.Folds(), starts=False)
+
+
+class _Growing(eqx.Module):
+    """Not positive definite for any rate."""
+
+    rate: jax.Array
+
+    def __call__(self, x, y):
+        return jnp.exp(self.rate**2 * jnp.sum((x - y) ** 2))
+
+
+def test_kernels_without_hyperparameters_are_refused():
+    problem = elliptic(kernel=kp.freeze(kp.Gaussian(0.2))).problem
+    with pytest.raises(kp.InputError, match="no hyperparameters; are all of them frozen"):
+        kp.learn(problem, SMALL)
+
+
+def test_frozen_parts_stay_as_they_are():
+    kernel = kp.freeze(2.0 * kp.Gaussian(0.5), lambda k: k.log_variance)
+    learned = kp.learn(elliptic(kernel=kernel).problem, SMALL)
+    assert learned.kernels[0].kernel.variance == pytest.approx(2.0, rel=1e-15)
+    assert float(learned.kernels[0].kernel.kernel.lengthscale) < 0.3
+
+
+def test_settings_out_of_range_are_refused():
+    with pytest.raises(kp.InputError, match="at least 2 folds; got 1"):
+        kp.Folds(1)
+    with pytest.raises(kp.InputError, match="max_steps must be at least 1; got 0"):
+        kp.learn(elliptic(0.3).problem, SMALL, max_steps=0)

@@ -7,6 +7,7 @@ arithmetic on large arrays, which XLA fuses into one loop.
 """
 
 from collections.abc import Callable, Sequence
+from math import prod
 
 import jax
 import jax.extend.core as jex
@@ -64,7 +65,8 @@ def unrolled(function: Callable[..., Array], lengths: Sequence[int]) -> Callable
     Raises `Unsupported` at once if `function` cannot be replayed in this way.
     """
     closed = jax.make_jaxpr(function)(*(jnp.zeros(n) for n in lengths))
-    _check(closed.jaxpr)
+    if _operations(closed.jaxpr) > _LARGEST:
+        raise Unsupported("too many scalar operations")
 
     def run(*components: Array) -> Array:
         iterator = iter(components)
@@ -77,16 +79,32 @@ def unrolled(function: Callable[..., Array], lengths: Sequence[int]) -> Callable
     return run
 
 
-def _check(jaxpr: jex.Jaxpr) -> None:
+_LARGEST = 400
+"""Scalar operations up to which taking a function apart pays: beyond, compilation does not."""
+
+
+def _operations(jaxpr: jex.Jaxpr) -> int:
+    """How many scalar operations a function consists of; raises if it cannot be taken apart."""
+    total = 0
     for equation in jaxpr.eqns:
         name = equation.primitive.name
+        size = sum(prod(_shape(v)) for v in equation.outvars)
         if name in ("pjit", "jit"):
-            _check(equation.params["jaxpr"].jaxpr)
+            total += _operations(equation.params["jaxpr"].jaxpr)
         elif name == "dot_general":
-            if any(equation.params["dimension_numbers"][1]):
+            contracted, batched = equation.params["dimension_numbers"]
+            if any(batched):
                 raise Unsupported("dot_general with batch dimensions")
-        elif name not in _ELEMENTWISE and name not in _MOVES and name not in _OTHER:
+            total += size * prod(_shape(equation.invars[0])[i] for i in contracted[0])
+        elif name in _ELEMENTWISE:
+            total += size
+        elif name not in _MOVES and name not in _OTHER:
             raise Unsupported(name)
+    return total
+
+
+def _shape(atom) -> tuple[int, ...]:
+    return atom.aval.shape
 
 
 _OTHER = ("broadcast_in_dim", "concatenate", "iota")

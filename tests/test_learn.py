@@ -1,5 +1,7 @@
 """Learning kernels: accuracy, plans, optimisers, regression, features, failures."""
 
+from functools import cache
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -15,16 +17,17 @@ GRID = np.linspace(0, 1, 101)[:, None]
 
 
 def final_error(example, **options):
-    learned = kp.learn(example.problem, SMALL, sampling="uniform", final=SMALL, **options)
+    learned = kp.learn(example.problem, SMALL, final=SMALL, **options)
     return learned, example.errors(learned.solution)["u"]["l2"]
 
 
-def best_error(solver=None):
+@cache
+def best_error():
     """The smallest error that any lengthscale reaches with the same points."""
     found = []
     for lengthscale in np.geomspace(0.1, 0.3, 9):
         example = elliptic(lengthscale)
-        solution = kp.solve(example.problem, SMALL, sampling="uniform", solver=solver, throw=False)
+        solution = kp.solve(example.problem, SMALL, throw=False)
         found.append(example.errors(solution)["u"]["l2"])
     return min(found)
 
@@ -50,7 +53,7 @@ def test_every_plan_ends_near_the_best_lengthscale(validation):
 
 
 def test_the_relaxed_inner_problem():
-    _, error = final_error(elliptic(1.0), solver=kp.Dense(nugget=1e-7, refinement=0))
+    _, error = final_error(elliptic(1.0), solver=kp.Dense(nugget=1e-9, refinement=0))
     assert error < 4 * best_error()
 
 
@@ -70,7 +73,7 @@ def test_first_order_optimisers(optimizer):
         elliptic(0.4), optimizer=optimizer, starts=False, max_steps=12, method=kp.GaussNewton()
     )
     assert error < 10 * best_error()
-    assert float(learned.kernels[0].lengthscale) < 0.3
+    assert float(learned.kernels[0].lengthscale) < 0.35
 
 
 def test_learning_is_reproducible():

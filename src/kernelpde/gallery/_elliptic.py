@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from kernelpde.functionals import Jet
 from kernelpde.gallery._example import Example, product_grid
 from kernelpde.geometry import Box
 from kernelpde.kernels import AbstractKernel, Gaussian, Polynomial
@@ -41,11 +42,20 @@ def _exact(points: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n"]:
     )
 
 
+# Functions of the module and not of a call: what is compiled for one kernel serves the next.
+def _equation(x: Float[Array, "d"], u: Jet) -> Float[Array, ""]:
+    return -u.laplacian + u.value**3 - _source(x)
+
+
+def _boundary(x: Float[Array, "d"], u: Jet) -> Float[Array, ""]:
+    return u.value
+
+
 def _example(name: str, summary: str, kernel: AbstractKernel) -> Example:
     square = Box(x=(0, 1), y=(0, 1))
     problem = Problem(
-        Condition("equation", square.interior, lambda x, u: -u.laplacian + u.value**3 - _source(x)),
-        Condition("boundary", square.boundary, lambda x, u: u.value),
+        Condition("equation", square.interior, _equation),
+        Condition("boundary", square.boundary, _boundary),
         fields=[Field("u", kernel)],
     )
     axis = np.linspace(0, 1, 60)

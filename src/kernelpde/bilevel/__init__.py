@@ -3,6 +3,7 @@
 from kernelpde.bilevel._evaluation import Loss as Loss
 from kernelpde.bilevel._evaluation import Parameters as Parameters
 from kernelpde.bilevel._evaluation import outer_roots as outer_roots
+from kernelpde.bilevel._exact import Objective as Objective
 from kernelpde.bilevel._inner import Rows as Rows
 from kernelpde.bilevel._inner import View as View
 from kernelpde.bilevel._inner import inner_map as inner_map

@@ -1,0 +1,94 @@
+"""The true bilevel objective and its exact gradient, through the fixed point of the inner problem.
+
+Learning uses the gradient of J_k, in which the linearisation point is held. At a fixed point of the
+inner iteration s = G(s, θ), with s the nonlinear jet entries at the training points, the objective
+J(θ) = L(s(θ), θ) has the gradient
+
+    dJ/dθ = ∂L/∂θ + λᵀ ∂G/∂θ,    λ = ∂L/∂s + (∂G/∂s)ᵀ λ.
+
+The second term, and with it the difference, is the curvature of the residuals times the
+multipliers; for linear problems it is zero.
+"""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from kernelpde.bilevel._evaluation import Parameters
+from kernelpde.bilevel._inner import Inner, entries_of, inner_map, linearised
+from kernelpde.functionals import concatenate, matvec
+from kernelpde.linalg import Dense
+from kernelpde.problem import Block, Residual
+
+Entries = tuple[Float[Array, "_ _"], ...]
+
+
+class Objective(eqx.Module):
+    """J(θ) = ½ Σ (wᵢ Fᵢ(u_θ))² at validation points, u_θ the nonlinear solution at training points.
+
+    **Arguments:**
+
+    - `parameters`: how θ becomes kernels.
+    - `residuals`: of the problem.
+    - `blocks`, `validation`: training and validation points.
+    - `row_weights`: w, one per validation row.
+    - `solver`: of the inner systems; its nugget is part of the objective.
+    """
+
+    parameters: Parameters
+    residuals: tuple[Residual, ...]
+    blocks: tuple[Block, ...]
+    validation: tuple[Block, ...]
+    row_weights: Float[Array, "N"]
+    solver: Dense
+
+    def _inner(self, entries: Entries, theta: Float[Array, "p"]) -> Inner:
+        rows = linearised(self.residuals, self.blocks, entries)
+        return inner_map(self.parameters.kernels(theta), rows, self.solver)
+
+    def _next(self, entries: Entries, theta: Float[Array, "p"]) -> Entries:
+        """G(s, θ): one Gauss-Newton step of the inner problem."""
+        inner = self._inner(entries, theta)
+        expansion = inner.functionals.scaled(inner.weights)
+        return entries_of(self.parameters.kernels(theta), expansion, self.residuals, self.blocks)
+
+    def _loss(self, entries: Entries, theta: Float[Array, "p"]) -> Float[Array, ""]:
+        """L(s, θ): half the squares of the true residuals at validation points."""
+        kernels, inner = self.parameters.kernels(theta), self._inner(entries, theta)
+        expansion = inner.functionals.scaled(inner.weights)
+        seen = entries_of(kernels, expansion, self.residuals, self.validation)
+        rows = linearised(self.residuals, self.validation, seen)
+        union = concatenate(rows.batches)
+        residual = matvec(kernels, union, inner.functionals, inner.weights) - rows.target
+        return 0.5 * jnp.sum((self.row_weights * residual) ** 2)
+
+    def fixed_point(self, theta: Float[Array, "p"], start: Entries, steps: int = 30) -> Entries:
+        """s(θ), by Gauss-Newton steps from `start`."""
+        return jax.lax.fori_loop(0, steps, lambda _, s: self._next(s, theta), start)
+
+    def value(self, theta: Float[Array, "p"], start: Entries, steps: int = 30) -> Float[Array, ""]:
+        """J(θ)."""
+        return self._loss(self.fixed_point(theta, start, steps), theta)
+
+    def value_and_gradients(
+        self, theta: Float[Array, "p"], start: Entries, steps: int = 30
+    ) -> tuple[Float[Array, ""], Float[Array, "p"], Float[Array, "p"]]:
+        """J(θ), its exact gradient, and the gradient with the linearisation point held.
+
+        **Arguments:**
+
+        - `theta`: θ.
+        - `start`: entries to begin the inner iteration with.
+        - `steps`: of the inner iteration, and of the iteration for λ.
+        """
+        entries = self.fixed_point(theta, start, steps)
+        value, (by_entries, held) = jax.value_and_grad(self._loss, argnums=(0, 1))(entries, theta)
+        _, pull = jax.vjp(self._next, entries, theta)
+
+        def sweep(_, multipliers: Entries) -> Entries:
+            carried, _ = pull(multipliers)
+            return jax.tree.map(jnp.add, by_entries, carried)
+
+        multipliers = jax.lax.fori_loop(0, steps, sweep, by_entries)
+        return value, held + pull(multipliers)[1], held

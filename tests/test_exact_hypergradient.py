@@ -1,0 +1,74 @@
+"""The gradient through the fixed point, against finite differences of converged solves."""
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import kernelpde as kp
+from kernelpde.bilevel import Objective, Parameters
+
+SQUARE = kp.Box(x=(0, 1), y=(0, 1))
+
+
+def objective(residual):
+    problem = kp.Problem(
+        kp.Condition("equation", SQUARE.interior, residual),
+        kp.Condition("boundary", SQUARE.boundary, lambda x, u: u.value - x[0] * x[1]),
+        fields=[kp.Field("u", kp.Gaussian([0.3, 0.4]))],
+    )
+    blocks = problem.collocate({"equation": 60, "boundary": 30})
+    validation = problem.collocate({"equation": 40, "boundary": 20}, seed=1)
+    weights = jnp.asarray(np.repeat([0.01, 1.0], [40, 20]))
+    start = tuple(
+        jnp.zeros((len(b.points), len(r.nonlinear)))
+        for r, b in zip(problem.residuals, blocks, strict=True)
+    )
+    parameters = Parameters.of(problem.kernels)
+    solver = kp.Dense(nugget=1e-8, refinement=0)
+    built = Objective(parameters, problem.residuals, blocks, validation, weights, solver)
+    return built, jnp.asarray(parameters.vector), start
+
+
+def source(x):
+    return 20.0 * jnp.sin(3 * x[0]) * jnp.cos(2 * x[1])
+
+
+def differences(built, theta, start, step=1e-3):
+    value = eqx.filter_jit(lambda t: built.value(t, start))
+    return np.array(
+        [
+            (
+                8 * (value(theta + step * e) - value(theta - step * e))
+                - (value(theta + 2 * step * e) - value(theta - 2 * step * e))
+            )
+            / (12 * step)
+            for e in jnp.eye(len(theta))
+        ]
+    )
+
+
+def test_linear_problems_have_no_second_term():
+    built, theta, start = objective(lambda x, u: -u.laplacian - source(x))
+    _, exact, held = eqx.filter_jit(built.value_and_gradients)(theta, start)
+    np.testing.assert_allclose(held, exact, rtol=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("residual", "smallest_gap"),
+    [
+        (lambda x, u: -u.laplacian + u.value**3 - source(x), 0.0),
+        (lambda x, u: u.value * u.d("x") - 0.2 * u.laplacian - source(x) / 10, 1e-5),
+    ],
+    ids=["elliptic", "burgers-like"],
+)
+def test_against_finite_differences_of_converged_solves(residual, smallest_gap):
+    built, theta, start = objective(residual)
+    _, exact, held = eqx.filter_jit(built.value_and_gradients)(theta, start)
+    central = differences(built, theta, start)
+    scale = np.abs(central).max()
+    np.testing.assert_allclose(exact, central, atol=1e-5 * scale)
+    # What holding the linearisation point costs: nothing to speak of, or a visible part.
+    gap = np.abs(np.asarray(held) - np.asarray(exact)).max() / scale
+    print(f"relative gap of the linearised gradient: {gap:.1e}")
+    assert gap >= smallest_gap

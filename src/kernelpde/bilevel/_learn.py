@@ -466,7 +466,7 @@ class _Learning:
         self.looks -= 1
         tried = [evaluate(self.theta + mask * np.log(factor)) for factor in _NEARBY]
         winner = min(tried, key=lambda e: e.loss)
-        if not winner.finite or winner.loss > 0.5 * best.loss:
+        if not winner.finite or winner.loss > 0.9 * best.loss:
             return False
         self.theta, self.memory = winner.theta, None
         return True

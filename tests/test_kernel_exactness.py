@@ -188,7 +188,11 @@ def test_hyperparameter_gradients(name):
     learned, fixed = eqx.partition(kernel, eqx.is_inexact_array)
     pairs = [((0, 0), (0, 0)), ((2, 0), (2, 0)), ((2, 0), (0, 2)), ((1, 1), (0, 1))]
     for x, y in (POINTS[0], POINTS[3]):
-        jacobian = jax.jacfwd(lambda k: _ours(eqx.combine(k, fixed), x, y, pairs))(learned)  # noqa: B023
+
+        def partials(k, x=x, y=y):
+            return _ours(eqx.combine(k, fixed), x, y, pairs)
+
+        jacobian = jax.jacfwd(partials)(learned)
         for (alpha, beta), row in zip(pairs, jacobian, strict=True):
             gradient = np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(row)])
             assert len(gradient) == len(parameters)

@@ -69,17 +69,6 @@ def linearised(
     return Rows(tuple(batches), jnp.concatenate(targets), jnp.concatenate(variances), tuple(curved))
 
 
-def true_residual(
-    residuals: tuple[Residual, ...], blocks: tuple[Block, ...], view: View
-) -> Float[Array, "M"]:
-    """F(u), row by row."""
-    curved = [
-        residual.linearise(block.points, block.normals, block.data, entries)[0].T.reshape(-1)
-        for residual, block, entries in zip(residuals, blocks, view.jets, strict=True)
-    ]
-    return view.linear + jnp.concatenate(curved)
-
-
 class Inner(eqx.Module):
     """Π_k(θ): the state κ_θ(·, Φ) z that solves the linearised training problem.
 

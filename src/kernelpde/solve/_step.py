@@ -230,7 +230,7 @@ def take_step(
 
     def judged(candidate: State) -> tuple[Array, Array, Array]:
         """Merit, mean square misfit, and the true residual."""
-        residual = true_residual(residuals, blocks, candidate)
+        residual = true_residual(residuals, blocks, candidate.jets, candidate.linear)
         misfit = jnp.sum(residual**2 / allowed)
         return 0.5 * (candidate.norm_squared + misfit), misfit, residual
 
@@ -264,14 +264,17 @@ def take_step(
 
 
 def true_residual(
-    residuals: tuple[Residual, ...], blocks: tuple[Block, ...], state: State
+    residuals: tuple[Residual, ...],
+    blocks: tuple[Block, ...],
+    jets_there: tuple[Float[Array, "_ _"], ...],
+    linear: Float[Array, "M"],
 ) -> Float[Array, "M"]:
-    """F(u) at the points of all conditions, row by row."""
+    """F(u), row by row, from the nonlinear jet entries of u and the linear part of each row."""
     curved = [
         by_rows(residual.linearise(block.points, block.normals, block.data, entries)[0])
-        for residual, block, entries in zip(residuals, blocks, state.jets, strict=True)
+        for residual, block, entries in zip(residuals, blocks, jets_there, strict=True)
     ]
-    return state.linear + jnp.concatenate(curved)
+    return linear + jnp.concatenate(curved)
 
 
 def _change(old: State, new: State) -> Float[Array, ""]:

@@ -19,7 +19,7 @@ from _report import against_cholesky, write
 import kernelpde as kp
 from kernelpde.functionals import gram_of_blocks
 from kernelpde.gallery import elliptic
-from kernelpde.problem import functionals_of
+from kernelpde.problem import linearised
 from kernelpde.solve import take_step, zero_state
 
 
@@ -27,11 +27,11 @@ def assembled(kernel: kp.AbstractKernel, points: dict[str, int]):
     """The elliptic functionals, and a matrix of their size that can be factored."""
     problem = elliptic(kernel=kernel).problem
     blocks = problem.collocate(points, sampling="uniform")
-    batches = []
-    for residual, block in zip(problem.residuals, blocks, strict=True):
-        state = jnp.ones((len(block.points), len(residual.nonlinear)))
-        coefficients = residual.linearise(block.points, None, {}, state)[1]
-        batches.extend(functionals_of(residual, block.points, coefficients))
+    state = tuple(
+        jnp.ones((len(block.points), len(residual.nonlinear)))
+        for residual, block in zip(problem.residuals, blocks, strict=True)
+    )
+    batches = linearised(problem.residuals, blocks, state).batches
     matrix = np.asarray(gram_of_blocks(problem.kernels, batches))
     scale = 1 / np.sqrt(np.diag(matrix))
     return problem, batches, scale[:, None] * matrix * scale + 1e-8 * np.eye(len(matrix))

@@ -14,12 +14,12 @@ from kernelpde.bilevel import (
     fold_residual,
     inner_map,
     leave_one_out_residual,
-    linearised,
     outer_roots,
 )
 from kernelpde.bilevel._evaluation import loss_and_gradient, loss_and_normal
 from kernelpde.functionals import concatenate, gram
 from kernelpde.gallery import elliptic
+from kernelpde.problem import linearised
 
 KERNEL = 1.3 * kp.Gaussian([0.25, 0.35]) + kp.Polynomial(2)
 
@@ -34,7 +34,9 @@ def state(problem, blocks, seed=0):
     return View(entries, jnp.zeros(sum(len(b.points) for b in blocks)))
 
 
-def setting(kernel=KERNEL, noise=0.0, nugget=1e-6, folds=None, regularizer=None):
+def setting(
+    kernel=KERNEL, noise=0.0, nugget=1e-6, folds=None, regularizer=None, standardised=False
+):
     square = kp.Box(x=(0, 1), y=(0, 1))
     problem = kp.Problem(
         kp.Condition(
@@ -54,7 +56,9 @@ def setting(kernel=KERNEL, noise=0.0, nugget=1e-6, folds=None, regularizer=None)
     weights = jnp.asarray(np.random.default_rng(2).random(count))
     solver = kp.Dense(nugget=nugget, refinement=0)
     parameters = Parameters.of(problem.kernels)
-    return problem, Loss(parameters, rows, validation, weights, solver, regularizer, folds or ())
+    return problem, Loss(
+        parameters, rows, validation, weights, solver, regularizer, folds or (), standardised
+    )
 
 
 FOLDS = tuple(np.array_split(np.random.default_rng(3).permutation(60), 4))
@@ -67,11 +71,23 @@ FOLDS = tuple(np.array_split(np.random.default_rng(3).permutation(60), 4))
         {"noise": 0.3},
         {"folds": FOLDS},
         {"folds": "one"},
+        {"folds": FOLDS, "standardised": True},
+        {"folds": "one", "standardised": True},
         {"regularizer": kp.LogNormal(0.5, 2.0)},
         {"regularizer": kp.L2(0.3)},
         {"regularizer": kp.L1(0.3)},
     ],
-    ids=["held-out", "relaxed", "folds", "leave-one-out", "log-normal", "l2", "l1"],
+    ids=[
+        "held-out",
+        "relaxed",
+        "folds",
+        "leave-one-out",
+        "folds-std",
+        "one-std",
+        "log-normal",
+        "l2",
+        "l1",
+    ],
 )
 def test_hypergradients_against_finite_differences(options):
     options = dict(options)
@@ -152,6 +168,30 @@ def test_leave_one_out_from_one_factorisation_equals_refits():
     for i in range(len(found)):
         expected = refit(problem, loss.rows, loss.solver, np.array([i]))
         np.testing.assert_allclose(found[i], expected[0], rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize("folds", [FOLDS, tuple(np.arange(60)[:, None])], ids=["folds", "one"])
+def test_standardised_folds_are_the_predictive_density_at_its_best_amplitude(folds):
+    """min over a of Σ_F -log N(b_F; mean, a² cov) from refits, against the loss."""
+    problem, loss = setting(noise=0.3, nugget=1e-4, folds=FOLDS, standardised=True)
+    loss = eqx.tree_at(lambda x: x.row_weights, loss, jnp.ones(60))
+    if len(folds) == 60:
+        loss = eqx.tree_at(lambda x: x.folds, loss, ())
+    rows, solver = loss.rows, loss.solver
+    union = concatenate(rows.batches)
+    matrix = np.asarray(gram(problem.kernels, union, union)) + np.diag(rows.variance)
+    matrix += solver.nugget * np.diag(np.diag(matrix))
+    squares, logdet = 0.0, 0.0
+    for fold in folds:
+        kept = np.setdiff1d(np.arange(60), fold)
+        gain = np.linalg.solve(matrix[np.ix_(kept, kept)], matrix[np.ix_(kept, fold)]).T
+        covariance = matrix[np.ix_(fold, fold)] - gain @ matrix[np.ix_(kept, fold)]
+        miss = np.asarray(rows.target)[fold] - gain @ np.asarray(rows.target)[kept]
+        squares += miss @ np.linalg.solve(covariance, miss)
+        logdet += np.linalg.slogdet(covariance)[1]
+    expected = 0.5 * squares / 60 * np.exp(logdet / 60)
+    found = loss_and_gradient(jnp.asarray(loss.parameters.vector), loss)[0]
+    assert float(found) == pytest.approx(expected, rel=1e-7)
 
 
 def test_compiled_once_for_all_linearisations():

@@ -4,12 +4,9 @@ from kernelpde.bilevel._evaluation import Loss as Loss
 from kernelpde.bilevel._evaluation import Parameters as Parameters
 from kernelpde.bilevel._evaluation import outer_roots as outer_roots
 from kernelpde.bilevel._exact import Objective as Objective
-from kernelpde.bilevel._inner import Rows as Rows
 from kernelpde.bilevel._inner import View as View
 from kernelpde.bilevel._inner import inner_map as inner_map
-from kernelpde.bilevel._inner import linearised as linearised
 from kernelpde.bilevel._learn import Learned as Learned
-from kernelpde.bilevel._learn import LearningRecord as LearningRecord
 from kernelpde.bilevel._learn import learn as learn
 from kernelpde.bilevel._optimizers import LBFGS as LBFGS
 from kernelpde.bilevel._optimizers import Optax as Optax
@@ -21,6 +18,7 @@ from kernelpde.bilevel._outer import LogNormal as LogNormal
 from kernelpde.bilevel._outer import fold_residual as fold_residual
 from kernelpde.bilevel._outer import leave_one_out_residual as leave_one_out_residual
 from kernelpde.bilevel._result import LEARNING as LEARNING
+from kernelpde.bilevel._run import LearningRecord as LearningRecord
 from kernelpde.bilevel._validation import Folds as Folds
 from kernelpde.bilevel._validation import Fresh as Fresh
 from kernelpde.bilevel._validation import HeldOut as HeldOut

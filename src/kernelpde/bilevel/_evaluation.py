@@ -9,22 +9,19 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from kernelpde.bilevel._inner import (
-    Rows,
-    View,
-    entries_of,
-    inner_map,
-    linearised,
-)
+from kernelpde.bilevel._inner import View, entries_of, inner_map
 from kernelpde.bilevel._outer import (
     AbstractRegularizer,
     fold_residual,
     held_out_residual,
     leave_one_out_residual,
+    profiled,
+    standardised_folds,
+    standardised_leave_one_out,
 )
 from kernelpde.functionals import Kernels, concatenate, gram_diagonal, matvec
 from kernelpde.linalg import Dense
-from kernelpde.problem import Block, Residual
+from kernelpde.problem import Block, Residual, Rows, linearised
 from kernelpde.solve import true_residual
 
 
@@ -75,10 +72,12 @@ class Loss(eqx.Module):
     - `parameters`: how θ becomes kernels.
     - `rows`: the linearised training residuals.
     - `validation`: the linearised validation residuals; `None` for folds of the training rows.
-    - `row_weights`: what each validation residual is multiplied by.
+    - `row_weights`: what each validation residual is multiplied by; its square is the weight wᵢ of
+      a standardised one.
     - `solver`: of the inner problem.
     - `regularizer`: R(θ), if any.
     - `folds`: row numbers, empty to leave out one row at a time.
+    - `standardised`: whether misses of rows left out are divided by their standard deviation.
     """
 
     parameters: Parameters
@@ -88,6 +87,7 @@ class Loss(eqx.Module):
     solver: Dense
     regularizer: AbstractRegularizer | None
     folds: tuple[np.ndarray, ...] = ()
+    standardised: bool = eqx.field(static=True, default=False)
 
 
 class Reached(eqx.Module):
@@ -111,13 +111,20 @@ def outer_roots(theta: Float[Array, "p"], loss: Loss) -> tuple[Float[Array, "q"]
     """ρ(θ), half of whose sum of squares is the outer loss, and the inner solution."""
     kernels = loss.parameters.kernels(theta)
     inner = inner_map(kernels, loss.rows, loss.solver)
+    weights, seen = loss.row_weights, inner.image
     if loss.validation is not None:
         residual = held_out_residual(kernels, inner, loss.validation)
-        seen = residual + loss.validation.target
+        seen, roots = residual + loss.validation.target, weights * residual
+    elif loss.standardised:
+        misses = (
+            standardised_folds(inner, loss.folds)
+            if loss.folds
+            else standardised_leave_one_out(inner)
+        )
+        roots = profiled(*misses, weights**2)
     else:
         residual = fold_residual(inner, loss.folds) if loss.folds else leave_one_out_residual(inner)
-        seen = inner.image
-    roots = loss.row_weights * residual
+        roots = weights * residual
     if loss.regularizer is not None:
         roots = jnp.concatenate([roots, loss.regularizer.roots(theta)])
     reached = Reached(inner.weights, inner.image, seen, inner.system.nugget, inner.system.usable)

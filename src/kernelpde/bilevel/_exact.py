@@ -16,10 +16,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from kernelpde.bilevel._evaluation import Parameters
-from kernelpde.bilevel._inner import Inner, entries_of, inner_map, linearised
+from kernelpde.bilevel._inner import Inner, entries_of, inner_map
 from kernelpde.functionals import concatenate, matvec
 from kernelpde.linalg import Dense
-from kernelpde.problem import Block, Residual
+from kernelpde.problem import Block, Residual, linearised
 
 Entries = tuple[Float[Array, "_ _"], ...]
 
@@ -92,3 +92,11 @@ class Objective(eqx.Module):
 
         multipliers = jax.lax.fori_loop(0, steps, sweep, by_entries)
         return value, held + pull(multipliers)[1], held
+
+
+@eqx.filter_jit
+def exact_gradients(
+    objective: Objective, theta: Float[Array, "p"], start: Entries, steps: int
+) -> tuple[Float[Array, ""], Float[Array, "p"], Float[Array, "p"]]:
+    """`Objective.value_and_gradients`, compiled."""
+    return objective.value_and_gradients(theta, start, steps)

@@ -1,7 +1,6 @@
 """The inner problem: a linearised system, and its solution as a function of the kernels."""
 
 import equinox as eqx
-import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from kernelpde.functionals import (
@@ -14,29 +13,7 @@ from kernelpde.functionals import (
     matvec,
 )
 from kernelpde.linalg import Dense, DenseFactor
-from kernelpde.problem import Block, Residual, functionals_of
-
-
-class Rows(eqx.Module):
-    """Residuals linearised at a state uᵏ: Φu = b up to noise, one row per residual.
-
-    **Attributes:**
-
-    - `batches`: Φ, one batch per condition and component.
-    - `target`: b = Φuᵏ - F(uᵏ).
-    - `variance`: the diagonal of Σ.
-    - `curved`: per condition, the coefficients of the entries in which its residual is nonlinear.
-    """
-
-    batches: tuple[Functionals, ...]
-    target: Float[Array, "M"]
-    variance: Float[Array, "M"]
-    curved: tuple[Float[Array, "_ _ _"], ...]
-
-    def through_jets(self, entries: tuple[Array, ...]) -> Float[Array, "M"]:
-        """The part of Φu that comes from the nonlinear entries."""
-        parts = [jnp.einsum("nrk,nk->rn", c, e) for c, e in zip(self.curved, entries, strict=True)]
-        return jnp.concatenate([part.reshape(-1) for part in parts])
+from kernelpde.problem import Block, Residual, Rows
 
 
 class View(eqx.Module):
@@ -50,23 +27,6 @@ class View(eqx.Module):
 
     jets: tuple[Float[Array, "_ _"], ...]
     linear: Float[Array, "M"]
-
-
-def linearised(
-    residuals: tuple[Residual, ...],
-    blocks: tuple[Block, ...],
-    jets_there: tuple[Float[Array, "_ _"], ...],
-) -> Rows:
-    """The residuals at the points of `blocks`, linearised at a state given by its entries."""
-    batches, targets, variances, curved = [], [], [], []
-    for residual, block, entries in zip(residuals, blocks, jets_there, strict=True):
-        value, slope = residual.linearise(block.points, block.normals, block.data, entries)
-        batches.extend(functionals_of(residual, block.points, slope))
-        nonlinear = slope[:, :, list(residual.nonlinear)]
-        curved.append(nonlinear)
-        targets.append((jnp.einsum("nrk,nk->nr", nonlinear, entries) - value).T.reshape(-1))
-        variances.append(jnp.tile(block.noise**2, len(residual.components)))
-    return Rows(tuple(batches), jnp.concatenate(targets), jnp.concatenate(variances), tuple(curved))
 
 
 class Inner(eqx.Module):

@@ -1,81 +1,21 @@
 """Learning the kernels of a problem."""
 
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
-
-import equinox as eqx
-import jax
-import jax.numpy as jnp
-import numpy as np
+from typing import Literal
 
 from kernelpde.arrays import Numbers
-from kernelpde.bilevel._evaluation import (
-    Loss,
-    Parameters,
-    Progress,
-    Reached,
-    advance,
-    evaluator,
-    linearise,
-    row_scales,
-    view_of,
-)
-from kernelpde.bilevel._inner import Rows, View
-from kernelpde.bilevel._optimizers import AbstractOuter, Evaluation, OuterLevenbergMarquardt
-from kernelpde.bilevel._outer import AbstractRegularizer, condition_weights
+from kernelpde.bilevel._optimizers import AbstractOuter, OuterLevenbergMarquardt
+from kernelpde.bilevel._outer import AbstractRegularizer
 from kernelpde.bilevel._result import LEARNING
-from kernelpde.bilevel._validation import (
-    Folds,
-    Fresh,
-    HeldOut,
-    Validation,
-    batch_of,
-    validation_blocks,
-)
+from kernelpde.bilevel._run import LearningRecord, Run
+from kernelpde.bilevel._validation import HeldOut, Validation
 from kernelpde.errors import InputError, SolveError
 from kernelpde.functionals import Kernels
-from kernelpde.kernels import hyperparameters
 from kernelpde.linalg import Dense
 from kernelpde.precision import require_float64
-from kernelpde.problem import Block, Problem
+from kernelpde.problem import Problem
 from kernelpde.solve import GaussNewton, LevenbergMarquardt, Solution, solve
-
-_LARGEST = 20.0
-"""A hyperparameter whose logarithm is beyond this has run away."""
-
-_NEARBY = (0.5, 0.7, 1.4, 2.0)
-"""Factors on the lengthscales that are tried once the state has settled."""
-
-_FRACTIONS = (0.03, 0.06, 0.12, 0.25, 0.5, 1.0)
-"""Starting lengthscales relative to the size of the domain."""
-
-
-@dataclass(frozen=True)
-class LearningRecord:
-    """One step of learning.
-
-    **Attributes:**
-
-    - `step`: the Gauss-Newton step, from 1; 0 while starts are compared.
-    - `factorisations`: made so far.
-    - `loss`: the outer loss at the end of the step.
-    - `hyperparameters`: by field and name.
-    - `length`: the fraction of the inner step that was taken; `None` within a step.
-    - `change`: relative change of the state; `None` within a step.
-    - `nugget`: used by the linear solve.
-    - `seconds`: since learning began.
-    """
-
-    step: int
-    factorisations: int
-    loss: float
-    hyperparameters: dict[str, dict[str, Any]]
-    length: float | None
-    change: float | None
-    nugget: float
-    seconds: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,7 +45,7 @@ class Learned:
 
     @property
     def converged(self) -> bool:
-        return self.result is LEARNING.converged
+        return self.result in (LEARNING.converged, LEARNING.scattered)
 
     @property
     def reason(self) -> str:
@@ -129,6 +69,7 @@ def learn(
     optimizer: AbstractOuter | None = None,
     regularizer: AbstractRegularizer | None = None,
     starts: bool = True,
+    hypergradient: Literal["linearised", "exact"] = "linearised",
     method: GaussNewton | LevenbergMarquardt | None = None,
     solver: Dense | None = None,
     seed: int = 0,
@@ -164,10 +105,14 @@ def learn(
     - `starts`: compare lengthscales from a thirtieth of the domain to all of it first, by one
       factorisation each, begin with the best, and look around once more at the end; otherwise
       begin with those given and stay in their valley.
+    - `hypergradient`: "exact" goes on at the end with the gradient of the true objective, which
+      sees the linearisation point move with θ; each of its evaluations takes some seven
+      factorisations.
     - `method`: of the inner steps; `GaussNewton()` never shortens them.
     - `solver`: of the inner systems; a nugget of 1e-10 without refinement by default.
     - `seed`, `sampling`: of the points.
-    - `tolerance`: on the change of the logarithms of the hyperparameters in a step.
+    - `tolerance`: on the change of the logarithms of the hyperparameters in a step; 0 takes all
+      `max_steps`.
     - `max_steps`: largest number of Gauss-Newton steps.
     - `final`: number of points for the final solve; training points and validation points together
       if left out.
@@ -179,7 +124,7 @@ def learn(
     require_float64()
     if max_steps < 1:
         raise InputError(f"learn: max_steps must be at least 1; got {max_steps}.")
-    run = _Learning(
+    run = Run(
         problem,
         problem.collocate(points, seed=seed, sampling=sampling),
         HeldOut() if validation is None else validation,
@@ -198,6 +143,8 @@ def learn(
         run.step(tolerance)
         if run.result is None and len(run.history) >= max_steps:
             run.result = LEARNING.step_limit
+    if hypergradient == "exact" and run.result is not LEARNING.not_finite:
+        run.follow_exact_gradient()
     learned = problem.with_kernels(run.kernels)
     if throw and run.result is LEARNING.not_finite:
         raise SolveError(f"learn: {run.result.value} Hyperparameters: {learned!r}")
@@ -215,291 +162,7 @@ def learn(
         learned,
         solution,
         run.result,
-        len(run.evaluations),
+        run.factorisations,
         tuple(run.history),
         tuple(run.evaluations),
-    )
-
-
-class _Learning:
-    """A learning run under way."""
-
-    def __init__(
-        self,
-        problem: Problem,
-        blocks: tuple[Block, ...],
-        plan: Validation,
-        optimizer: AbstractOuter,
-        regularizer: AbstractRegularizer | None,
-        method: GaussNewton | LevenbergMarquardt,
-        solver: Dense,
-        seed: int,
-        sampling: str,
-        starts: bool,
-        callback: Callable[[LearningRecord], None] | None,
-    ):
-        self.problem, self.residuals = problem, problem.residuals
-        self.blocks, self.plan, self.optimizer = blocks, plan, optimizer
-        self.regularizer, self.method, self.solver = regularizer, method, solver
-        self.seed, self.sampling, self.callback = seed, sampling, callback
-        self.rng = np.random.default_rng([seed, 11])
-        self.parameters = Parameters.of(problem.kernels)
-        self.theta = self.parameters.vector
-        if not self.theta.size:
-            raise InputError("learn: the kernels have no hyperparameters; are all of them frozen?")
-        names = tuple(condition.name for condition in problem.conditions)
-        self.condition_weights = condition_weights(names, plan.weights)
-        self.train = self._zero_view(blocks)
-        self.pool = self._draw(0) if isinstance(plan, HeldOut | Fresh) else None
-        self.pool_view = None if self.pool is None else self._zero_view(self.pool)
-        self.memory: Any = None
-        self.starts = starts
-        self.looks = 4
-        self.started = time.perf_counter()
-        self.history: list[LearningRecord] = []
-        self.evaluations: list[LearningRecord] = []
-        self.nugget = solver.nugget
-        self.result: LEARNING | None = None
-
-    @property
-    def kernels(self) -> Kernels:
-        return self.parameters.kernels(jnp.asarray(self.theta))
-
-    def _zero_view(self, blocks: tuple[Block, ...]) -> View:
-        entries = tuple(
-            jnp.asarray(np.zeros((len(b.points), len(r.nonlinear))))
-            for r, b in zip(self.residuals, blocks, strict=True)
-        )
-        rows = sum(
-            len(b.points) * len(r.components) for r, b in zip(self.residuals, blocks, strict=True)
-        )
-        return View(entries, jnp.asarray(np.zeros(rows)))
-
-    def _draw(self, step: int) -> tuple[Block, ...]:
-        """Validation points."""
-        assert isinstance(self.plan, HeldOut | Fresh)
-        counts = {
-            c.name: len(b.points) for c, b in zip(self.problem.conditions, self.blocks, strict=True)
-        }
-        counts.update(self.plan.points or {})
-        return validation_blocks(self.problem, counts, self.seed + 7919 * step, self.sampling)
-
-    def all_blocks(self) -> tuple[Block, ...]:
-        """Training and validation points together, where validation points are their own."""
-        if self.pool is None:
-            return self.blocks
-        return tuple(
-            block
-            if np.array_equal(block.points, other.points)
-            else jax.tree.map(lambda a, b: jnp.concatenate([a, b]), block, other)
-            for block, other in zip(self.blocks, self.pool, strict=True)
-        )
-
-    def _validation(self) -> tuple[tuple[Block, ...] | None, View | None]:
-        """Where the outer loss of this step is measured, and what is seen of the state there."""
-        if self.pool is None or self.pool_view is None:
-            return None, None
-        size = self.plan.batch if isinstance(self.plan, HeldOut) else None
-        if size is None:
-            return self.pool, self.pool_view
-        chosen = [batch_of(block, size, self.rng) for block in self.pool]
-        blocks = tuple(block for block, _ in chosen)
-        view = View(
-            tuple(e[numbers] for e, (_, numbers) in zip(self.pool_view.jets, chosen, strict=True)),
-            self.pool_view.linear[_rows_of(self.residuals, self.pool, [n for _, n in chosen])],
-        )
-        return blocks, view
-
-    def _row_weights(self, kernels: Kernels, rows: Rows, blocks: tuple[Block, ...]) -> np.ndarray:
-        """√(w_c / N_c) / s_c for every row."""
-        scales = np.asarray(row_scales(kernels, rows))
-        weights, start = [], 0
-        for residual, block, weight in zip(
-            self.residuals, blocks, self.condition_weights, strict=True
-        ):
-            count = len(block.points) * len(residual.components)
-            size = np.mean(scales[start : start + count])
-            weights.append(np.full(count, np.sqrt(weight / (count * size))))
-            start += count
-        return np.concatenate(weights)
-
-    def _loss(self, kernels: Kernels) -> tuple[Loss, tuple[Block, ...] | None, View | None]:
-        """Linearise at the state: the outer loss of this step."""
-        rows = linearise(self.residuals, self.blocks, self.train)
-        blocks, view = self._validation()
-        validation = None
-        if blocks is not None and view is not None:
-            validation = linearise(self.residuals, blocks, view)
-        scored = rows if validation is None else validation
-        weights = self._row_weights(kernels, scored, self.blocks if blocks is None else blocks)
-        folds = ()
-        if isinstance(self.plan, Folds):
-            folds = self.plan.rows(len(rows.target), self.seed)
-        solver = eqx.tree_at(lambda s: s.nugget, self.solver, self.nugget)
-        return (
-            Loss(
-                self.parameters,
-                rows,
-                validation,
-                jnp.asarray(weights),
-                solver,
-                self.regularizer,
-                folds,
-            ),
-            blocks,
-            view,
-        )
-
-    def _evaluate(self, loss: Loss) -> Callable[[np.ndarray], Evaluation]:
-        compiled = evaluator(loss, self.optimizer.second_order)
-
-        def evaluate(theta: np.ndarray) -> Evaluation:
-            if not np.isfinite(theta).all() or np.max(np.abs(theta)) > _LARGEST:
-                return Evaluation(theta, np.inf, np.zeros_like(theta), None, None)
-            value, gradient, normal, reached = compiled(jnp.asarray(theta), loss)
-            usable = bool(reached.usable)
-            evaluation = Evaluation(
-                theta,
-                float(value) if usable else np.inf,
-                np.asarray(gradient),
-                None if normal is None else np.asarray(normal),
-                reached,
-            )
-            self._record(self.evaluations, evaluation.loss, theta, reached, None)
-            return evaluation
-
-        return evaluate
-
-    def _record(
-        self,
-        records: list[LearningRecord],
-        loss: float,
-        theta: np.ndarray,
-        reached: Reached,
-        progress: Progress | None,
-    ) -> None:
-        kernels = self.parameters.kernels(jnp.asarray(theta))
-        record = LearningRecord(
-            len(self.history) + (progress is not None),
-            len(self.evaluations) + (progress is None),
-            loss,
-            {
-                field.name: {k: v.tolist() for k, v in hyperparameters(kernel).items()}
-                for field, kernel in zip(self.problem.fields, kernels, strict=True)
-            },
-            None if progress is None else float(progress.length),
-            None if progress is None else float(progress.change),
-            float(reached.nugget),
-            time.perf_counter() - self.started,
-        )
-        records.append(record)
-        if self.callback is not None:
-            self.callback(record)
-
-    def compare_starts(self) -> None:
-        """Begin with the best of several lengthscales, by the outer loss at u = 0."""
-        candidates = _rescaled(self.parameters, self.blocks)
-        middle = self.parameters.kernels(jnp.asarray(candidates[len(candidates) // 2]))
-        loss, _, _ = self._loss(middle)
-        evaluate = self._evaluate(loss)
-        tried = [evaluate(theta) for theta in [self.theta, *candidates]]
-        usable = [e for e in tried if e.finite]
-        if usable:
-            self.theta = min(usable, key=lambda e: e.loss).theta
-
-    def step(self, tolerance: float) -> None:
-        """Linearise, lower the outer loss, move the state."""
-        if isinstance(self.plan, Fresh) and self.history:
-            self.pool = self._draw(len(self.history))
-            self.pool_view = view_of(
-                self.last_kernels, self.last_rows, self.last_reached, self.residuals, self.pool
-            )
-        loss, blocks, view = self._loss(self.kernels)
-        best, self.memory = self.optimizer.minimise(
-            self._evaluate(loss), self.theta, self.memory, 1.0
-        )
-        if not best.finite:
-            self.nugget *= 10.0
-            if self.nugget > self.solver.largest_nugget:
-                self.result = LEARNING.not_finite
-            return
-        reached = best.extra
-        moved = float(np.max(np.abs(best.theta - self.theta)))
-        self.theta = best.theta
-        kernels = self.kernels
-        train_weights = jnp.asarray(self._row_weights(kernels, loss.rows, self.blocks))
-        validation_weights = None if loss.validation is None else loss.row_weights
-        progress = advance(
-            self.residuals,
-            (self.blocks, blocks),
-            (loss.rows, loss.validation),
-            (self.train, view),
-            kernels,
-            reached,
-            (train_weights, validation_weights),
-            jnp.asarray(np.asarray(self.method.lengths)),
-        )
-        self.train = progress.train
-        self.last_kernels, self.last_rows, self.last_reached = kernels, loss.rows, reached
-        if self.pool is not None:
-            whole = not (isinstance(self.plan, HeldOut) and self.plan.batch is not None)
-            self.pool_view = (
-                progress.validation
-                if whole
-                else view_of(kernels, loss.rows, reached, self.residuals, self.pool)
-            )
-        self._record(self.history, best.loss, best.theta, reached, progress)
-        settled = float(progress.length) == 1.0 and float(progress.change) < 10 * tolerance
-        if moved < tolerance and settled and not (self.starts and self._elsewhere(loss, best)):
-            self.result = LEARNING.converged
-
-    def _elsewhere(self, loss: Loss, best: Evaluation) -> bool:
-        """Whether some other lengthscale does better now that the state is known; if so, go there.
-
-        With few validation points the loss has several minima, and the first comparison of starts
-        was made before anything was known of the solution.
-        """
-        evaluate = self._evaluate(loss)
-        mask = _lengthscales(self.parameters)
-        if self.looks == 0 or not mask.any():
-            return False
-        self.looks -= 1
-        tried = [evaluate(self.theta + mask * np.log(factor)) for factor in _NEARBY]
-        winner = min(tried, key=lambda e: e.loss)
-        if not winner.finite or winner.loss > 0.9 * best.loss:
-            return False
-        self.theta, self.memory = winner.theta, None
-        return True
-
-
-def _rows_of(residuals, blocks: tuple[Block, ...], numbers: list[np.ndarray]) -> np.ndarray:
-    """The rows that belong to some of the points of each condition."""
-    rows, start = [], 0
-    for residual, block, chosen in zip(residuals, blocks, numbers, strict=True):
-        for _ in residual.components:
-            rows.append(start + chosen)
-            start += len(block.points)
-    return np.concatenate(rows)
-
-
-def _rescaled(parameters: Parameters, blocks: tuple[Block, ...]) -> list[np.ndarray]:
-    """θ with all lengthscales multiplied so that their mean is a fraction of the domain's size."""
-    points = np.concatenate([np.asarray(block.points) for block in blocks])
-    extent = np.exp(np.mean(np.log(np.ptp(points, axis=0) + 1e-300)))
-    mask = _lengthscales(parameters)
-    if not mask.any():
-        return []
-    theta = parameters.vector
-    mean = np.mean(theta[mask])
-    return [theta + mask * (np.log(fraction * extent) - mean) for fraction in _FRACTIONS]
-
-
-def _lengthscales(parameters: Parameters) -> np.ndarray:
-    """Which entries of θ are logarithms of lengthscales."""
-    paths = jax.tree_util.tree_leaves_with_path(parameters.learned)
-    return np.concatenate(
-        [
-            np.full(leaf.size, getattr(path[-1], "name", "") == "log_lengthscale")
-            for path, leaf in paths
-        ]
     )

@@ -1,16 +1,18 @@
 """The outer problem: how well a state generalises, as a vector whose squares are to be small."""
 
 import abc
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
+from jax.scipy.linalg import solve_triangular
 from jaxtyping import Array, Float
 
-from kernelpde.bilevel._inner import Inner, Rows
+from kernelpde.bilevel._inner import Inner
 from kernelpde.errors import InputError
 from kernelpde.functionals import Kernels, concatenate, matvec
+from kernelpde.problem import Rows
 
 
 def held_out_residual(kernels: Kernels, inner: Inner, validation: Rows) -> Float[Array, "N"]:
@@ -37,15 +39,54 @@ def fold_residual(inner: Inner, folds: Sequence[Array | np.ndarray]) -> Float[Ar
     - `inner`: the solution with all rows.
     - `folds`: the row numbers of each fold.
     """
-    system = inner.system
     found = jnp.zeros_like(inner.weights)
+    for fold, block in _inverse_blocks(inner, folds):
+        found = found.at[fold].set(-jnp.linalg.solve(block, inner.weights[fold]))
+    return found
+
+
+def standardised_leave_one_out(inner: Inner) -> tuple[Float[Array, "M"], Float[Array, "M"]]:
+    """rᵢ / σᵢ and log σᵢ, with σᵢ² = 1 / (P⁻¹)ᵢᵢ the variance of row i given all others."""
+    precision = inner.system.inverse_diagonal()
+    return -inner.weights / jnp.sqrt(precision), -0.5 * jnp.log(precision)
+
+
+def standardised_folds(
+    inner: Inner, folds: Sequence[Array | np.ndarray]
+) -> tuple[Float[Array, "M"], Float[Array, "M"]]:
+    """As `standardised_leave_one_out`, fold by fold: L⁻¹ z_F and -log Lᵢᵢ, (P⁻¹)_FF = L Lᵀ."""
+    found, scales = jnp.zeros_like(inner.weights), jnp.zeros_like(inner.weights)
+    for fold, block in _inverse_blocks(inner, folds):
+        factor = jnp.linalg.cholesky(block)
+        whitened = solve_triangular(factor, inner.weights[fold], lower=True)
+        found = found.at[fold].set(-whitened)
+        scales = scales.at[fold].set(-jnp.log(jnp.diagonal(factor)))
+    return found, scales
+
+
+def profiled(
+    standardised: Float[Array, "M"], scales: Float[Array, "M"], weights: Float[Array, "M"]
+) -> Float[Array, "M"]:
+    """ρ with ½ ‖ρ‖² = ½ Σ wᵢ tᵢ² exp(2 Σ wᵢ log σᵢ / Σ wᵢ) for standardised misses t.
+
+    Half of its logarithm is the predictive log density of the rows left out, with the common
+    amplitude of the kernels at its best value (Rasmussen and Williams, section 5.4.2; Sundararajan
+    and Keerthi 2001). A plain sum of squares is ruled by the few rows that lie farthest from all
+    others, whose misses are large for every kernel; here each counts by what could be known of it.
+    """
+    share = weights / jnp.sum(weights)
+    return jnp.sqrt(share) * standardised * jnp.exp(jnp.sum(share * scales))
+
+
+def _inverse_blocks(
+    inner: Inner, folds: Sequence[Array | np.ndarray]
+) -> Iterator[tuple[Array | np.ndarray, Float[Array, "_ _"]]]:
+    """(P⁻¹)_FF for each fold F."""
     for fold in folds:
         columns = (
             jnp.zeros((len(inner.weights), len(fold))).at[fold, jnp.arange(len(fold))].set(1.0)
         )
-        block = system.solve_columns(columns)[fold]
-        found = found.at[fold].set(-jnp.linalg.solve(block, inner.weights[fold]))
-    return found
+        yield fold, inner.system.solve_columns(columns)[fold]
 
 
 class AbstractRegularizer(eqx.Module):

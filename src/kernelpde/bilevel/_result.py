@@ -7,6 +7,10 @@ class LEARNING(enum.Enum):
     """Result codes of `kernelpde.learn`, with their messages."""
 
     converged = "The hyperparameters and the state have settled."
+    scattered = (
+        "The hyperparameters move to and fro by the scatter of the validation points; their mean "
+        "over the last steps is kept."
+    )
     step_limit = "The largest number of Gauss-Newton steps was reached; the last kernels are kept."
     not_finite = (
         "The outer loss is not finite at the present hyperparameters, whatever the nugget. Check "

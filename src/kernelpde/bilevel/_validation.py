@@ -43,10 +43,13 @@ class Folds(eqx.Module):
 
     - `count`: K; `None` leaves out one row at a time.
     - `weights`: of each condition in the loss.
+    - `standardised`: divide what each row misses by its standard deviation given the others, which
+      makes the loss the predictive density of the rows left out; otherwise it is a sum of squares.
     """
 
     count: int | None = None
     weights: Mapping[str, float] | None = None
+    standardised: bool = True
 
     def __check_init__(self):
         if self.count is not None and self.count < 2:

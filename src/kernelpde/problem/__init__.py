@@ -4,6 +4,7 @@ from kernelpde.problem._problem import Block as Block
 from kernelpde.problem._problem import Condition as Condition
 from kernelpde.problem._problem import Field as Field
 from kernelpde.problem._problem import Problem as Problem
-from kernelpde.problem._problem import functionals_of as functionals_of
 from kernelpde.problem._residual import Residual as Residual
 from kernelpde.problem._residual import trace_residual as trace_residual
+from kernelpde.problem._rows import Rows as Rows
+from kernelpde.problem._rows import linearised as linearised

@@ -11,11 +11,11 @@ from jaxtyping import Array, Float
 
 from kernelpde.arrays import Numbers
 from kernelpde.errors import InputError
-from kernelpde.functionals import Frame, Functionals, Kernels
+from kernelpde.functionals import Frame, Kernels
 from kernelpde.geometry import AbstractRegion, Patch, Patches, PointCloud, Space
 from kernelpde.kernels import AbstractKernel, bind_coordinates
 from kernelpde.precision import require_float64
-from kernelpde.problem._residual import Residual, trace_residual
+from kernelpde.problem._residual import trace_residual
 
 
 @dataclass(frozen=True)
@@ -198,16 +198,6 @@ class Problem:
         lines += [f"  field {f.name}: {f.kernel!r}" for f in self.fields]
         lines += [f"  condition {c.name} on {c.region.name}" for c in self.conditions]
         return "\n".join(lines)
-
-
-def functionals_of(
-    residual: Residual, points: Float[Array, "N d"], coefficients: Float[Array, "N R T"]
-) -> tuple[Functionals, ...]:
-    """The linearised residual's functionals, one batch per component, without idle terms."""
-    return tuple(
-        Functionals(points, coefficients[:, r, list(used)], tuple(residual.terms[t] for t in used))
-        for r, used in enumerate(residual.components)
-    )
 
 
 def _arrays(data: Mapping[str, Numbers]) -> dict[str, Array]:

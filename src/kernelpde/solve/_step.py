@@ -18,7 +18,7 @@ from kernelpde.functionals import (
     matvec,
 )
 from kernelpde.linalg import LINEAR, Dense
-from kernelpde.problem import Block, Residual, functionals_of
+from kernelpde.problem import Block, Residual, linearised
 
 _SMALLEST_NUGGET = 1e-15
 """Stands for a nugget of zero where the damping is measured by it."""
@@ -156,33 +156,13 @@ def take_step(
       Only a fixed one makes merits comparable across steps, since D depends on uᵏ; only D itself
       makes the limit of the iteration a minimum of the merit.
     """
-    # Linearise. Only entries in which a residual is nonlinear are ever evaluated.
-    values, coefficients, batches, curved = [], [], [], []
-    for residual, block, entries in zip(residuals, blocks, state.jets, strict=True):
-        value, slope = residual.linearise(block.points, block.normals, block.data, entries)
-        values.append(value)
-        coefficients.append(slope)
-        batches.extend(functionals_of(residual, block.points, slope))
-        curved.append(slope[:, :, list(residual.nonlinear)])
-    noise = jnp.concatenate(
-        [
-            jnp.tile(block.noise, len(residual.components))
-            for residual, block in zip(residuals, blocks, strict=True)
-        ]
-    )
-    variance = noise * noise
-
-    def through_jets(entries: tuple[Array, ...]) -> Float[Array, "M"]:
-        """The part of Φu that comes from the nonlinear entries."""
-        parts = [jnp.einsum("nrk,nk->nr", c, e) for c, e in zip(curved, entries, strict=True)]
-        return jnp.concatenate([by_rows(part) for part in parts])
-
-    jets_part = through_jets(state.jets)
-    target = jets_part - jnp.concatenate([by_rows(value) for value in values])
-    applied = jets_part + state.linear
+    # Only entries in which a residual is nonlinear are ever evaluated.
+    rows = linearised(residuals, blocks, state.jets)
+    variance = rows.variance
+    applied = rows.through_jets(state.jets) + state.linear
 
     # Solve.
-    union = concatenate(batches)
+    union = concatenate(rows.batches)
     diagonal = gram_diagonal(kernels, union)
 
     def product(vector: Float[Array, "M"]) -> Float[Array, "M"]:
@@ -192,20 +172,20 @@ def take_step(
     nugget = jnp.maximum(solver.nugget, _SMALLEST_NUGGET)
     shrink = damping / (nugget + damping)
     damped_noise = variance * (1.0 + damping / nugget) + damping * diagonal
-    system = solver.factorize(gram_of_blocks(kernels, batches), damped_noise, diagonal)
-    rhs = target - shrink * applied
+    system = solver.factorize(gram_of_blocks(kernels, rows.batches), damped_noise, diagonal)
+    rhs = rows.target - shrink * applied
     z = system.solve(rhs, sweeps, product)
     image = jax.lax.cond(sweeps > 0, product, lambda v: rhs - system.added * v, z)
 
     # Where the whole step leads.
-    increments = _increments(residuals, blocks, coefficients, batches, z)
+    increments = _increments(residuals, blocks, rows.batches, z)
     jet_increments = tuple(
         jets(kernels, block.points, residual.nonlinear_terms, increments)
         for residual, block in zip(residuals, blocks, strict=True)
     )
     full = State(
         tuple(shrink * old + inc for old, inc in zip(state.jets, jet_increments, strict=True)),
-        shrink * state.linear + image - through_jets(jet_increments),
+        shrink * state.linear + image - rows.through_jets(jet_increments),
         tuple(
             shrink * old + inc.coefficients
             for old, inc in zip(state.weights, increments, strict=True)
@@ -296,16 +276,22 @@ def _spans(residuals: tuple[Residual, ...], blocks: tuple[Block, ...]) -> list[t
 def _increments(
     residuals: tuple[Residual, ...],
     blocks: tuple[Block, ...],
-    coefficients: list[Float[Array, "_ _ _"]],
-    batches: list[Functionals],
+    batches: tuple[Functionals, ...],
     z: Float[Array, "M"],
 ) -> tuple[Functionals, ...]:
     """κ(·, Φ) z as weighted functionals, the components of a condition added up."""
     ends = np.cumsum([0, *(len(batch) for batch in batches)])
-    pieces = iter([z[a:b] for a, b in pairwise(ends)])
-    found = []
-    for residual, block, slope in zip(residuals, blocks, coefficients, strict=True):
-        per_component = jnp.stack([next(pieces) for _ in residual.components], axis=1)
-        weights = jnp.einsum("nr,nrt->nt", per_component, slope)
-        found.append(Functionals(block.points, weights, residual.terms))
-    return tuple(found)
+    weighted = iter(
+        [batch.scaled(z[a:b]) for batch, (a, b) in zip(batches, pairwise(ends), strict=True)]
+    )
+    return tuple(
+        Functionals(
+            block.points,
+            sum(
+                (next(weighted).on_terms(residual.terms).coefficients for _ in residual.components),
+                start=jnp.zeros((len(block.points), len(residual.terms))),
+            ),
+            residual.terms,
+        )
+        for residual, block in zip(residuals, blocks, strict=True)
+    )

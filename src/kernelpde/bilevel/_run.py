@@ -1,0 +1,406 @@
+"""A learning run: the linearisation, the outer loss at it, the next state."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from kernelpde.bilevel._evaluation import (
+    Loss,
+    Parameters,
+    Progress,
+    advance,
+    evaluator,
+    linearise,
+    row_scales,
+    view_of,
+)
+from kernelpde.bilevel._exact import Objective, exact_gradients
+from kernelpde.bilevel._inner import View
+from kernelpde.bilevel._optimizers import LBFGS, AbstractOuter, Evaluation
+from kernelpde.bilevel._outer import AbstractRegularizer, condition_weights
+from kernelpde.bilevel._result import LEARNING
+from kernelpde.bilevel._starts import nearby, spread
+from kernelpde.bilevel._validation import (
+    Folds,
+    Fresh,
+    HeldOut,
+    Validation,
+    batch_of,
+    validation_blocks,
+)
+from kernelpde.errors import InputError
+from kernelpde.functionals import Kernels
+from kernelpde.kernels import hyperparameters
+from kernelpde.linalg import Dense
+from kernelpde.problem import Block, Problem, Rows
+from kernelpde.solve import GaussNewton, LevenbergMarquardt
+
+_LARGEST = 20.0
+"""A hyperparameter whose logarithm is beyond this has run away."""
+
+_BETTER = 0.9
+"""How much lower the loss elsewhere must be to go there."""
+
+_WANDERING = 4
+"""So many moves that lead nowhere are the scatter of the validation points."""
+
+_SETTLED = 0.01
+"""Relative change of the state below which this may be said."""
+
+
+@dataclass(frozen=True)
+class LearningRecord:
+    """One step of learning.
+
+    **Attributes:**
+
+    - `step`: the Gauss-Newton step, from 1; 0 while starts are compared.
+    - `factorisations`: made so far.
+    - `loss`: the outer loss at the end of the step.
+    - `hyperparameters`: by field and name.
+    - `length`: the fraction of the inner step that was taken; `None` within a step.
+    - `change`: relative change of the state; `None` within a step.
+    - `nugget`: used by the linear solve.
+    - `seconds`: since learning began.
+    """
+
+    step: int
+    factorisations: int
+    loss: float
+    hyperparameters: dict[str, dict[str, Any]]
+    length: float | None
+    change: float | None
+    nugget: float
+    seconds: float
+
+
+class Run:
+    """A learning run under way."""
+
+    def __init__(
+        self,
+        problem: Problem,
+        blocks: tuple[Block, ...],
+        plan: Validation,
+        optimizer: AbstractOuter,
+        regularizer: AbstractRegularizer | None,
+        method: GaussNewton | LevenbergMarquardt,
+        solver: Dense,
+        seed: int,
+        sampling: str,
+        starts: bool,
+        callback: Callable[[LearningRecord], None] | None,
+    ):
+        self.problem, self.residuals = problem, problem.residuals
+        self.blocks, self.plan, self.optimizer = blocks, plan, optimizer
+        self.regularizer, self.method, self.solver = regularizer, method, solver
+        self.seed, self.sampling, self.callback = seed, sampling, callback
+        self.rng = np.random.default_rng([seed, 11])
+        self.parameters = Parameters.of(problem.kernels)
+        self.theta = self.parameters.vector
+        if not self.theta.size:
+            raise InputError("learn: the kernels have no hyperparameters; are all of them frozen?")
+        names = tuple(condition.name for condition in problem.conditions)
+        self.condition_weights = condition_weights(names, plan.weights)
+        self.train = self._zero_view(blocks)
+        self.pool = self._draw(0) if isinstance(plan, HeldOut | Fresh) else None
+        self.pool_view = None if self.pool is None else self._zero_view(self.pool)
+        self.memory: Any = None
+        self.path: list[np.ndarray] = []
+        self.starts = starts
+        self.looks = 4
+        self.started = time.perf_counter()
+        self.history: list[LearningRecord] = []
+        self.evaluations: list[LearningRecord] = []
+        self.factorisations = 0
+        self.nugget = solver.nugget
+        self.result: LEARNING | None = None
+
+    @property
+    def kernels(self) -> Kernels:
+        return self.parameters.kernels(jnp.asarray(self.theta))
+
+    def _zero_view(self, blocks: tuple[Block, ...]) -> View:
+        entries = tuple(
+            jnp.asarray(np.zeros((len(b.points), len(r.nonlinear))))
+            for r, b in zip(self.residuals, blocks, strict=True)
+        )
+        rows = sum(
+            len(b.points) * len(r.components) for r, b in zip(self.residuals, blocks, strict=True)
+        )
+        return View(entries, jnp.asarray(np.zeros(rows)))
+
+    def _draw(self, step: int) -> tuple[Block, ...]:
+        """Validation points."""
+        assert isinstance(self.plan, HeldOut | Fresh)
+        counts = {
+            c.name: len(b.points) for c, b in zip(self.problem.conditions, self.blocks, strict=True)
+        }
+        counts.update(self.plan.points or {})
+        return validation_blocks(self.problem, counts, self.seed + 7919 * step, self.sampling)
+
+    def all_blocks(self) -> tuple[Block, ...]:
+        """Training and validation points together, where validation points are their own."""
+        if self.pool is None:
+            return self.blocks
+        return tuple(
+            block
+            if np.array_equal(block.points, other.points)
+            else jax.tree.map(lambda a, b: jnp.concatenate([a, b]), block, other)
+            for block, other in zip(self.blocks, self.pool, strict=True)
+        )
+
+    def _validation(self) -> tuple[tuple[Block, ...] | None, View | None]:
+        """Where the outer loss of this step is measured, and what is seen of the state there."""
+        if self.pool is None or self.pool_view is None:
+            return None, None
+        size = self.plan.batch if isinstance(self.plan, HeldOut) else None
+        if size is None:
+            return self.pool, self.pool_view
+        chosen = [batch_of(block, size, self.rng) for block in self.pool]
+        blocks = tuple(block for block, _ in chosen)
+        view = View(
+            tuple(e[numbers] for e, (_, numbers) in zip(self.pool_view.jets, chosen, strict=True)),
+            self.pool_view.linear[_rows_of(self.residuals, self.pool, [n for _, n in chosen])],
+        )
+        return blocks, view
+
+    def _row_weights(self, kernels: Kernels, rows: Rows, blocks: tuple[Block, ...]) -> np.ndarray:
+        """√(w_c / N_c) / s_c for every row; √w_c for rows that are standardised."""
+        if isinstance(self.plan, Folds) and self.plan.standardised:
+            return np.concatenate(
+                [
+                    np.full(len(block.points) * len(residual.components), np.sqrt(weight))
+                    for residual, block, weight in zip(
+                        self.residuals, blocks, self.condition_weights, strict=True
+                    )
+                ]
+            )
+        scales = np.asarray(row_scales(kernels, rows))
+        weights, start = [], 0
+        for residual, block, weight in zip(
+            self.residuals, blocks, self.condition_weights, strict=True
+        ):
+            count = len(block.points) * len(residual.components)
+            size = np.mean(scales[start : start + count])
+            weights.append(np.full(count, np.sqrt(weight / (count * size))))
+            start += count
+        return np.concatenate(weights)
+
+    def _loss(self, kernels: Kernels) -> tuple[Loss, tuple[Block, ...] | None, View | None]:
+        """Linearise at the state: the outer loss of this step."""
+        rows = linearise(self.residuals, self.blocks, self.train)
+        blocks, view = self._validation()
+        validation = None
+        if blocks is not None and view is not None:
+            validation = linearise(self.residuals, blocks, view)
+        scored = rows if validation is None else validation
+        weights = self._row_weights(kernels, scored, self.blocks if blocks is None else blocks)
+        folds = ()
+        if isinstance(self.plan, Folds):
+            folds = self.plan.rows(len(rows.target), self.seed)
+        solver = eqx.tree_at(lambda s: s.nugget, self.solver, self.nugget)
+        return (
+            Loss(
+                self.parameters,
+                rows,
+                validation,
+                jnp.asarray(weights),
+                solver,
+                self.regularizer,
+                folds,
+                isinstance(self.plan, Folds) and self.plan.standardised,
+            ),
+            blocks,
+            view,
+        )
+
+    def _evaluate(self, loss: Loss) -> Callable[[np.ndarray], Evaluation]:
+        compiled = evaluator(loss, self.optimizer.second_order)
+
+        def evaluate(theta: np.ndarray) -> Evaluation:
+            if not np.isfinite(theta).all() or np.max(np.abs(theta)) > _LARGEST:
+                return Evaluation(theta, np.inf, np.zeros_like(theta), None, None)
+            value, gradient, normal, reached = compiled(jnp.asarray(theta), loss)
+            usable = bool(reached.usable)
+            self.factorisations += 1
+            evaluation = Evaluation(
+                theta,
+                float(value) if usable else np.inf,
+                np.asarray(gradient),
+                None if normal is None else np.asarray(normal),
+                reached,
+            )
+            self._record(self.evaluations, evaluation.loss, theta, float(reached.nugget), None)
+            return evaluation
+
+        return evaluate
+
+    def _record(
+        self,
+        records: list[LearningRecord],
+        loss: float,
+        theta: np.ndarray,
+        nugget: float,
+        progress: Progress | None,
+    ) -> None:
+        kernels = self.parameters.kernels(jnp.asarray(theta))
+        record = LearningRecord(
+            len(self.history) + (progress is not None),
+            self.factorisations,
+            loss,
+            {
+                field.name: {k: v.tolist() for k, v in hyperparameters(kernel).items()}
+                for field, kernel in zip(self.problem.fields, kernels, strict=True)
+            },
+            None if progress is None else float(progress.length),
+            None if progress is None else float(progress.change),
+            nugget,
+            time.perf_counter() - self.started,
+        )
+        records.append(record)
+        if self.callback is not None:
+            self.callback(record)
+
+    def compare_starts(self) -> None:
+        """Begin with the best of several lengthscales, by the outer loss at u = 0."""
+        candidates = spread(self.parameters, self.blocks)
+        middle = self.parameters.kernels(jnp.asarray(candidates[len(candidates) // 2]))
+        loss, _, _ = self._loss(middle)
+        evaluate = self._evaluate(loss)
+        tried = [evaluate(theta) for theta in [self.theta, *candidates]]
+        usable = [e for e in tried if e.finite]
+        if usable:
+            self.theta = min(usable, key=lambda e: e.loss).theta
+
+    def step(self, tolerance: float) -> None:
+        """Linearise, lower the outer loss, move the state."""
+        if isinstance(self.plan, Fresh) and self.history:
+            self.pool = self._draw(len(self.history))
+            self.pool_view = view_of(
+                self.last_kernels, self.last_rows, self.last_reached, self.residuals, self.pool
+            )
+        loss, blocks, view = self._loss(self.kernels)
+        best, self.memory = self.optimizer.minimise(
+            self._evaluate(loss), self.theta, self.memory, 1.0
+        )
+        if not best.finite:
+            self.nugget *= 10.0
+            if self.nugget > self.solver.largest_nugget:
+                self.result = LEARNING.not_finite
+            return
+        reached = best.extra
+        self.path.append(best.theta)
+        moved = float(np.max(np.abs(best.theta - self.theta)))
+        self.theta = best.theta
+        kernels = self.kernels
+        train_weights = jnp.asarray(self._row_weights(kernels, loss.rows, self.blocks))
+        validation_weights = None if loss.validation is None else loss.row_weights
+        progress = advance(
+            self.residuals,
+            (self.blocks, blocks),
+            (loss.rows, loss.validation),
+            (self.train, view),
+            kernels,
+            reached,
+            (train_weights, validation_weights),
+            jnp.asarray(np.asarray(self.method.lengths)),
+        )
+        self.train = progress.train
+        self.last_kernels, self.last_rows, self.last_reached = kernels, loss.rows, reached
+        if self.pool is not None:
+            whole = not (isinstance(self.plan, HeldOut) and self.plan.batch is not None)
+            self.pool_view = (
+                progress.validation
+                if whole
+                else view_of(kernels, loss.rows, reached, self.residuals, self.pool)
+            )
+        self._record(self.history, best.loss, best.theta, float(reached.nugget), progress)
+        if tolerance == 0.0 or float(progress.length) < 1.0:
+            return
+        if moved < tolerance and float(progress.change) < 10 * tolerance:
+            if not (self.starts and self._elsewhere(loss, best)):
+                self.result = LEARNING.converged
+        elif self._scattered(float(progress.change)):
+            self.theta = np.mean(self.path[-_WANDERING:], axis=0)
+            self.result = LEARNING.scattered
+
+    def _scattered(self, change: float) -> bool:
+        """Whether the last moves were back and forth, as new validation points make them."""
+        changing = isinstance(self.plan, Fresh) or (
+            isinstance(self.plan, HeldOut) and self.plan.batch is not None
+        )
+        if not changing or len(self.path) <= _WANDERING or change > _SETTLED:
+            return False
+        moves = np.diff(self.path[-_WANDERING - 1 :], axis=0)
+        whole = np.linalg.norm(np.sum(moves, axis=0))
+        return bool(whole < 0.5 * np.sum(np.linalg.norm(moves, axis=1)))
+
+    def _elsewhere(self, loss: Loss, best: Evaluation) -> bool:
+        """Whether some other lengthscale does better now that the state is known; if so, go there.
+
+        With few validation points the loss has several minima, and the first comparison of starts
+        was made before anything was known of the solution.
+        """
+        if self.looks == 0:
+            return False
+        self.looks -= 1
+        evaluate = self._evaluate(loss)
+        tried = [e for e in map(evaluate, nearby(self.parameters, self.theta)) if e.finite]
+        winner = min(tried, key=lambda e: e.loss, default=best)
+        if winner.loss > _BETTER * best.loss:
+            return False
+        self.theta, self.memory = winner.theta, None
+        return True
+
+    def follow_exact_gradient(self, steps: int = 10, inner_steps: int = 5) -> None:
+        """Go on with the true objective, whose gradient sees the linearisation point move.
+
+        **Arguments:**
+
+        - `steps`: of L-BFGS.
+        - `inner_steps`: Gauss-Newton steps per evaluation, from the last state that was kept.
+        """
+        if not isinstance(self.plan, HeldOut) or self.plan.batch is not None:
+            raise InputError(
+                "learn: the exact hypergradient needs validation points that stay; "
+                f"got {self.plan!r}. Use HeldOut() without batches."
+            )
+        assert self.pool is not None
+        loss, _, _ = self._loss(self.kernels)
+        objective = Objective(
+            self.parameters, self.residuals, self.blocks, self.pool, loss.row_weights, loss.solver
+        )
+        start, nugget = self.train.jets, float(self.nugget)
+
+        def evaluate(theta: np.ndarray) -> Evaluation:
+            if not np.isfinite(theta).all() or np.max(np.abs(theta)) > _LARGEST:
+                return Evaluation(theta, np.inf, np.zeros_like(theta), None, None)
+            at = jnp.asarray(theta)
+            value, gradient, _ = exact_gradients(objective, at, start, inner_steps)
+            if self.regularizer is not None:
+                roots, pull = jax.vjp(self.regularizer.roots, at)
+                value, gradient = value + 0.5 * roots @ roots, gradient + pull(roots)[0]
+            self.factorisations += inner_steps + 2
+            self._record(self.evaluations, float(value), theta, nugget, None)
+            return Evaluation(theta, float(value), np.asarray(gradient), None, None)
+
+        best, _ = LBFGS(steps).minimise(evaluate, self.theta, None, 1.0)
+        if best.finite:
+            self.theta = best.theta
+
+
+def _rows_of(residuals, blocks: tuple[Block, ...], numbers: list[np.ndarray]) -> np.ndarray:
+    """The rows that belong to some of the points of each condition."""
+    rows, start = [], 0
+    for residual, block, chosen in zip(residuals, blocks, numbers, strict=True):
+        for _ in residual.components:
+            rows.append(start + chosen)
+            start += len(block.points)
+    return np.concatenate(rows)

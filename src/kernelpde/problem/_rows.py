@@ -1,0 +1,58 @@
+"""The residuals of a problem, linearised at a state: one linear functional per row."""
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from kernelpde.functionals import Functionals
+from kernelpde.problem._problem import Block
+from kernelpde.problem._residual import Residual
+
+
+class Rows(eqx.Module):
+    """Residuals linearised at a state uᵏ: Φu = b up to noise, one row per residual.
+
+    **Attributes:**
+
+    - `batches`: Φ, one batch per condition and component.
+    - `target`: b = Φuᵏ - F(uᵏ).
+    - `variance`: the diagonal of Σ.
+    - `curved`: per condition, the coefficients of the entries in which its residual is nonlinear.
+    """
+
+    batches: tuple[Functionals, ...]
+    target: Float[Array, "M"]
+    variance: Float[Array, "M"]
+    curved: tuple[Float[Array, "_ _ _"], ...]
+
+    def through_jets(self, entries: tuple[Array, ...]) -> Float[Array, "M"]:
+        """The part of Φu that comes from the nonlinear entries."""
+        parts = [jnp.einsum("nrk,nk->rn", c, e) for c, e in zip(self.curved, entries, strict=True)]
+        return jnp.concatenate([part.reshape(-1) for part in parts])
+
+
+def linearised(
+    residuals: tuple[Residual, ...],
+    blocks: tuple[Block, ...],
+    jets_there: tuple[Float[Array, "_ _"], ...],
+) -> Rows:
+    """The residuals at the points of `blocks`, linearised at a state given by its entries."""
+    batches, targets, variances, curved = [], [], [], []
+    for residual, block, entries in zip(residuals, blocks, jets_there, strict=True):
+        value, slope = residual.linearise(block.points, block.normals, block.data, entries)
+        batches.extend(_functionals_of(residual, block.points, slope))
+        nonlinear = slope[:, :, list(residual.nonlinear)]
+        curved.append(nonlinear)
+        targets.append((jnp.einsum("nrk,nk->nr", nonlinear, entries) - value).T.reshape(-1))
+        variances.append(jnp.tile(block.noise**2, len(residual.components)))
+    return Rows(tuple(batches), jnp.concatenate(targets), jnp.concatenate(variances), tuple(curved))
+
+
+def _functionals_of(
+    residual: Residual, points: Float[Array, "N d"], coefficients: Float[Array, "N R T"]
+) -> tuple[Functionals, ...]:
+    """The linearised residual's functionals, one batch per component, without idle terms."""
+    return tuple(
+        Functionals(points, coefficients[:, r, list(used)], tuple(residual.terms[t] for t in used))
+        for r, used in enumerate(residual.components)
+    )

@@ -34,6 +34,10 @@ def source(x):
     return 20.0 * jnp.sin(3 * x[0]) * jnp.cos(2 * x[1])
 
 
+def burgers_like(x, u):
+    return u.value * u.d("x") - 0.2 * u.laplacian - source(x) / 10
+
+
 def differences(built, theta, start, step=1e-3):
     value = eqx.filter_jit(lambda t: built.value(t, start))
     return np.array(
@@ -58,7 +62,7 @@ def test_linear_problems_have_no_second_term():
     ("residual", "smallest_gap"),
     [
         (lambda x, u: -u.laplacian + u.value**3 - source(x), 0.0),
-        (lambda x, u: u.value * u.d("x") - 0.2 * u.laplacian - source(x) / 10, 1e-5),
+        (burgers_like, 1e-5),
     ],
     ids=["elliptic", "burgers-like"],
 )
@@ -72,3 +76,30 @@ def test_against_finite_differences_of_converged_solves(residual, smallest_gap):
     gap = np.abs(np.asarray(held) - np.asarray(exact)).max() / scale
     print(f"relative gap of the linearised gradient: {gap:.1e}")
     assert gap >= smallest_gap
+
+
+def test_learning_can_follow_the_exact_gradient():
+    """The second term of the gradient moves the kernel a little, and not at all if it is zero."""
+    problem = kp.Problem(
+        kp.Condition("equation", SQUARE.interior, burgers_like),
+        kp.Condition("boundary", SQUARE.boundary, lambda x, u: u.value - x[0] * x[1]),
+        fields=[kp.Field("u", kp.Gaussian([0.3, 0.4]))],
+    )
+    points = {"equation": 40, "boundary": 20}
+    options = {"solver": kp.Dense(nugget=1e-6, refinement=0), "starts": False, "throw": False}
+    runs = [
+        kp.learn(problem, points, hypergradient=which, **options)
+        for which in ("linearised", "exact")
+    ]
+    assert runs[1].factorisations > runs[0].factorisations
+    vectors = [Parameters.of(run.kernels).vector for run in runs]
+    assert 0 < np.max(np.abs(vectors[1] - vectors[0])) < 0.1
+
+
+def test_exact_gradients_need_points_that_stay():
+    problem = kp.Problem(
+        kp.Condition("equation", SQUARE.interior, burgers_like),
+        fields=[kp.Field("u", kp.Gaussian(0.3))],
+    )
+    with pytest.raises(kp.InputError, match="needs validation points that stay"):
+        kp.learn(problem, {"equation": 20}, hypergradient="exact", validation=kp.Folds())

@@ -52,6 +52,34 @@ def test_every_plan_ends_near_the_best_lengthscale(validation):
     assert 0.08 < float(learned.kernels[0].lengthscale) < 0.3
 
 
+def test_few_random_points():
+    """Folds find a kernel near the best one on most draws of few uniform points."""
+    ratios = []
+    for seed in range(5):
+        found = []
+        for lengthscale in np.geomspace(0.14, 0.28, 6):
+            example = elliptic(lengthscale)
+            solution = kp.solve(example.problem, SMALL, seed=seed, sampling="uniform", throw=False)
+            found.append(example.errors(solution)["u"]["l2"])
+        example = elliptic(1.0)
+        learned = kp.learn(
+            example.problem,
+            SMALL,
+            seed=seed,
+            sampling="uniform",
+            validation=kp.Folds(5),
+            final=SMALL,
+        )
+        ratios.append(example.errors(learned.solution)["u"]["l2"] / min(found))
+    assert np.median(ratios) < 2
+
+
+def test_fresh_points_end_by_themselves():
+    learned = kp.learn(elliptic(1.0).problem, SMALL, validation=kp.Fresh())
+    assert learned.result in (kp.LEARNING.scattered, kp.LEARNING.converged)
+    assert learned.factorisations < 80
+
+
 def test_the_relaxed_inner_problem():
     _, error = final_error(elliptic(1.0), solver=kp.Dense(nugget=1e-9, refinement=0))
     assert error < 4 * best_error()

@@ -106,7 +106,7 @@ def learn(
       factorisation each, begin with the best, and look around once more at the end; otherwise
       begin with those given and stay in their valley.
     - `hypergradient`: "exact" goes on at the end with the gradient of the true objective, which
-      sees the linearisation point move with θ; each of its evaluations takes some seven
+      sees the linearisation point move with θ; each of its evaluations takes some eight
       factorisations.
     - `method`: of the inner steps; `GaussNewton()` never shortens them.
     - `solver`: of the inner systems; a nugget of 1e-10 without refinement by default.

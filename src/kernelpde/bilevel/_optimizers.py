@@ -164,9 +164,8 @@ class LBFGS(AbstractOuter):
             if direction is None:
                 direction = _two_loop(best.gradient, history)
                 peak = np.max(np.abs(direction))
-                length = min(1.0, largest_move / max(peak, 1e-300))
-                if not history:
-                    length = min(length, 0.1 / max(peak, 1e-300))
+                # Without curvature the gradient gives a direction and no size.
+                length = min(1.0, largest_move / peak) if history else 0.1 / max(peak, 1e-300)
             trial = evaluate(best.theta + length * direction)
             if trial.finite and trial.loss < best.loss:
                 pair = (trial.theta - best.theta, trial.gradient - best.gradient)

@@ -22,7 +22,12 @@ from kernelpde.bilevel._evaluation import (
 )
 from kernelpde.bilevel._exact import Objective, exact_gradients
 from kernelpde.bilevel._inner import View
-from kernelpde.bilevel._optimizers import LBFGS, AbstractOuter, Evaluation
+from kernelpde.bilevel._optimizers import (
+    LBFGS,
+    AbstractOuter,
+    Evaluation,
+    OuterLevenbergMarquardt,
+)
 from kernelpde.bilevel._outer import AbstractRegularizer, condition_weights
 from kernelpde.bilevel._result import LEARNING
 from kernelpde.bilevel._starts import nearby, spread
@@ -359,12 +364,13 @@ class Run:
         self.theta, self.memory = winner.theta, None
         return True
 
-    def follow_exact_gradient(self, steps: int = 10, inner_steps: int = 5) -> None:
+    def follow_exact_gradient(self, inner_steps: int = 5) -> None:
         """Go on with the true objective, whose gradient sees the linearisation point move.
+
+        Curvature is that of the linearised loss.
 
         **Arguments:**
 
-        - `steps`: of L-BFGS.
         - `inner_steps`: Gauss-Newton steps per evaluation, from the last state that was kept.
         """
         if not isinstance(self.plan, HeldOut) or self.plan.batch is not None:
@@ -377,21 +383,22 @@ class Run:
         objective = Objective(
             self.parameters, self.residuals, self.blocks, self.pool, loss.row_weights, loss.solver
         )
-        start, nugget = self.train.jets, float(self.nugget)
+        linearised_loss, start = self._evaluate(loss), self.train.jets
 
         def evaluate(theta: np.ndarray) -> Evaluation:
-            if not np.isfinite(theta).all() or np.max(np.abs(theta)) > _LARGEST:
-                return Evaluation(theta, np.inf, np.zeros_like(theta), None, None)
+            held = linearised_loss(theta)
+            if not held.finite:
+                return held
             at = jnp.asarray(theta)
             value, gradient, _ = exact_gradients(objective, at, start, inner_steps)
+            self.factorisations += inner_steps + 2
             if self.regularizer is not None:
                 roots, pull = jax.vjp(self.regularizer.roots, at)
                 value, gradient = value + 0.5 * roots @ roots, gradient + pull(roots)[0]
-            self.factorisations += inner_steps + 2
-            self._record(self.evaluations, float(value), theta, nugget, None)
-            return Evaluation(theta, float(value), np.asarray(gradient), None, None)
+            return Evaluation(theta, float(value), np.asarray(gradient), held.normal, None)
 
-        best, _ = LBFGS(steps).minimise(evaluate, self.theta, None, 1.0)
+        optimizer = OuterLevenbergMarquardt(steps=5) if self.optimizer.second_order else LBFGS()
+        best, _ = optimizer.minimise(evaluate, self.theta, None, 1.0)
         if best.finite:
             self.theta = best.theta
 

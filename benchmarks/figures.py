@@ -1,0 +1,112 @@
+"""The figures of docs/learning.md.
+
+    python benchmarks/figures.py
+
+draws `docs/figures/learning-paths.png` and `docs/figures/learning-landscape.png`.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import jax
+import matplotlib as mpl
+import numpy as np
+from matplotlib import pyplot as plt
+
+import kernelpde as kp
+from kernelpde.bilevel._run import Run
+from kernelpde.gallery import elliptic
+
+FIGURES = Path(__file__).parent.parent / "docs" / "figures"
+STARTS = (0.01, 0.05, 0.1, 0.5, 1.0, 2.0, 3.0)
+TRAINING = {"equation": 900, "boundary": 300}
+STYLE: Any = {
+    "font.size": 10,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.alpha": 0.3,
+    "figure.dpi": 150,
+}
+
+
+def paths() -> None:
+    """The lengthscale after every factorisation, from seven starts."""
+    figure, axes = plt.subplots(1, 2, figsize=(9, 3.6), sharey=True, layout="constrained")
+    colours = mpl.colormaps["viridis"](np.linspace(0, 0.92, len(STARTS)))
+    titles = {True: "default: starts compared first", False: "begin as given (starts=False)"}
+    for axis, (compare, title) in zip(axes, titles.items(), strict=True):
+        for start, colour in zip(STARTS, colours, strict=True):
+            learned = kp.learn(
+                elliptic(start).problem,
+                TRAINING,
+                sampling="uniform",
+                starts=compare,
+                throw=False,
+                final={"equation": 100, "boundary": 40},
+            )
+            steps = [
+                (r.factorisations, r.hyperparameters["u"]["lengthscale"]) for r in learned.history
+            ]
+            made, lengthscales = zip((0, start), *steps, strict=True)
+            axis.plot(made, lengthscales, "o-", ms=3, lw=1.4, color=colour, label=f"{start:g}")
+        axis.axhspan(0.1, 0.2, color="0.5", alpha=0.15, lw=0)
+        axis.set(title=title, xlabel="factorisations", yscale="log")
+    axes[0].set_ylabel("lengthscale")
+    axes[1].legend(title="from", fontsize=8, title_fontsize=8, loc="lower right")
+    figure.savefig(FIGURES / "learning-paths.png")
+    plt.close(figure)
+
+
+def landscape() -> None:
+    """The outer loss over the lengthscale, at each Gauss-Newton step, and the error beside it."""
+    problem = elliptic(1.0).problem
+    run = Run(
+        problem,
+        problem.collocate(TRAINING, sampling="uniform"),
+        kp.HeldOut(),
+        kp.OuterLevenbergMarquardt(),
+        None,
+        kp.LevenbergMarquardt(),
+        kp.Dense(nugget=1e-10, refinement=0),
+        0,
+        "uniform",
+        True,
+        None,
+    )
+    lengthscales = np.geomspace(0.04, 1.5, 60)
+    common = elliptic(0.2).problem.kernels
+    run.compare_starts()
+    figure, (axis, beside) = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
+    for step, colour in enumerate(mpl.colormaps["viridis"](np.linspace(0, 0.92, 5))):
+        loss, _, _ = run._loss(common)
+        evaluate = run._evaluate(loss)
+        values = [evaluate(np.log([at])).loss for at in lengthscales]
+        axis.loglog(lengthscales, np.sqrt(values), color=colour, lw=1.5, label=f"{step}")
+        best = float(np.exp(run.theta[0]))
+        if step:
+            axis.plot(best, np.interp(best, lengthscales, np.sqrt(values)), "o", color=colour, ms=5)
+        run.step(1e-3)
+    axis.legend(title="Gauss-Newton step", fontsize=8, title_fontsize=8)
+    axis.set(xlabel="lengthscale", ylabel="root of the outer loss", title="what learning sees")
+    errors = []
+    for at in lengthscales[::2]:
+        example = elliptic(float(at))
+        solution = kp.solve(example.problem, TRAINING, sampling="uniform", throw=False)
+        errors.append(example.errors(solution)["u"]["l2"])
+    beside.loglog(lengthscales[::2], errors, "o-", ms=3, lw=1.2, color="#c2552d")
+    beside.set(xlabel="lengthscale", ylabel="rms error of u", title="what it is to lower")
+    figure.savefig(FIGURES / "learning-landscape.png")
+    plt.close(figure)
+
+
+def main() -> None:
+    jax.config.update("jax_enable_x64", True)
+    FIGURES.mkdir(parents=True, exist_ok=True)
+    with plt.rc_context(STYLE):
+        paths()
+        landscape()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,125 @@
+"""What a learning step costs, and how long learning takes from a cold start.
+
+    python benchmarks/learning_speed.py
+
+writes `results/learning-speed.json`. Times are multiples of one LAPACK Cholesky factorisation of
+the same size in the same run; memory is in matrices of that size.
+"""
+
+import os
+import statistics
+import subprocess
+import sys
+import time
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import scipy.linalg
+from _report import against_cholesky, seconds, write
+
+import kernelpde as kp
+from kernelpde.bilevel import Loss, Parameters
+from kernelpde.bilevel._evaluation import loss_and_normal
+from kernelpde.functionals import gram_of_blocks
+from kernelpde.gallery import elliptic
+from kernelpde.problem import linearised
+
+SIZES = {1200: {"equation": 900, "boundary": 300}, 4200: {"equation": 3600, "boundary": 600}}
+
+
+def loss_at(points: dict[str, int], batch: int = 200) -> tuple[Loss, np.ndarray]:
+    """The outer loss on a batch of interior points, as published, and a matrix of its size."""
+    example = elliptic(0.2)
+    problem = example.problem
+
+    def rows(counts: dict[str, int], seed: int):
+        blocks = problem.collocate(counts, seed=seed, sampling="uniform")
+        state = tuple(
+            jnp.ones((len(block.points), len(residual.nonlinear)))
+            for residual, block in zip(problem.residuals, blocks, strict=True)
+        )
+        return linearised(problem.residuals, blocks, state)
+
+    training, validation = rows(points, 0), rows({"equation": batch, "boundary": 1}, 1)
+    weights = jnp.asarray([1.0] * batch + [0.0])
+    solver = kp.Dense(nugget=1e-10, refinement=0)
+    loss = Loss(Parameters.of(problem.kernels), training, validation, weights, solver, None)
+    matrix = np.asarray(gram_of_blocks(problem.kernels, training.batches))
+    scale = 1 / np.sqrt(np.diag(matrix))
+    return loss, scale[:, None] * matrix * scale + 1e-8 * np.eye(len(matrix))
+
+
+def step_cost(size: int) -> dict[str, Any]:
+    """Loss, gradient and curvature of one step; the update itself is a few numbers."""
+    loss, matrix = loss_at(SIZES[size])
+    theta = jnp.asarray(loss.parameters.vector)
+    step: Any = loss_and_normal
+    needed = step.lower(theta, loss).compile().compiled.memory_analysis()
+    ratio = against_cholesky(
+        lambda: loss_and_normal(theta, loss), matrix, repeats=15 if size < 3000 else 7
+    )
+    return {
+        **ratio,
+        "memory in matrices": (needed.temp_size_in_bytes + needed.output_size_in_bytes)
+        / (8 * size**2),
+    }
+
+
+_COLD = """
+import time
+import jax
+jax.config.update("jax_enable_x64", True)
+import kernelpde as kp
+from kernelpde.gallery import elliptic
+example = elliptic(1.0)
+learned = kp.learn(example.problem, {"equation": 900, "boundary": 300}, seed=int(SEED),
+                   sampling="uniform", final=example.points)
+print(time.time(), example.errors(learned.solution)["u"]["l2"], learned.factorisations)
+"""
+
+
+def time_to_accuracy() -> dict[str, Any]:
+    """From the start of a process to the final solution, lengthscale 1.0 to begin with."""
+    runs = []
+    for seed in range(5):
+        started = time.time()
+        answer = subprocess.run(
+            [sys.executable, "-c", _COLD.replace("SEED", str(seed))],
+            check=True,
+            capture_output=True,
+            text=True,
+            env=os.environ,
+        ).stdout.split()
+        runs.append(
+            {
+                "seed": seed,
+                "seconds": float(answer[0]) - started,
+                "l2": float(answer[1]),
+                "factorisations": int(answer[2]),
+            }
+        )
+    random = np.random.default_rng(0).standard_normal((2100, 2100))
+    matrix = random @ random.T + 2100 * np.eye(2100)
+    factor = statistics.median(
+        seconds(lambda: scipy.linalg.cholesky(matrix, lower=True, check_finite=False))
+        for _ in range(9)
+    )
+    middle = statistics.median(run["seconds"] for run in runs)
+    return {
+        "median seconds": middle,
+        "in factorisations at 2100": middle / factor,
+        "worst l2": max(run["l2"] for run in runs),
+        "runs": runs,
+    }
+
+
+def main() -> None:
+    jax.config.update("jax_enable_x64", True)
+    report = {f"step at M = {size}": step_cost(size) for size in SIZES}
+    write("learning-speed", {**report, "cold start from 1.0": time_to_accuracy()})
+
+
+if __name__ == "__main__":
+    main()

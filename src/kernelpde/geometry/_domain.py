@@ -1,7 +1,7 @@
 """Domains: boxes, balls, and what can be cut and joined from them."""
 
 import abc
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import gamma, pi, prod
 
 import numpy as np
@@ -48,6 +48,8 @@ class AbstractDomain(abc.ABC):
     @property
     def boundary(self) -> Patches:
         """All pieces of the boundary; in a space-time box those in space."""
+        if not self.pieces:
+            raise InputError("All coordinates in space are periodic: there is no boundary.")
         return Patches("boundary", self.space, tuple(self.pieces.values()))
 
     def __getitem__(self, name: str) -> Patch:
@@ -78,12 +80,20 @@ class Box(AbstractDomain):
 
     - `time`: the name of the coordinate that is time, if one is. Its two sides are then `initial`
       and `final`, and do not belong to `boundary`.
+    - `periodic`: the names of coordinates whose two ends are the same place. They have no sides,
+      need no condition, and the kernels of a problem here become periodic in them.
     - `**intervals`: lower and upper end of each coordinate.
     """
 
     fills_its_bounds = True
 
-    def __init__(self, *, time: str | None = None, **intervals: tuple[float, float]):
+    def __init__(
+        self,
+        *,
+        time: str | None = None,
+        periodic: str | Sequence[str] = (),
+        **intervals: tuple[float, float],
+    ):
         if not intervals:
             raise InputError("Box: expected at least one interval, such as Box(x=(0, 1)).")
         for name, interval in intervals.items():
@@ -96,8 +106,22 @@ class Box(AbstractDomain):
             raise InputError(
                 f"Box: the time coordinate {time!r} is not among {', '.join(map(repr, intervals))}."
             )
-        self.space = Space(tuple(intervals), time)
+        wound = (periodic,) if isinstance(periodic, str) else tuple(periodic)
+        for name in wound:
+            if name not in intervals or name == time:
+                raise InputError(
+                    f"Box: the periodic coordinate {name!r} must be one of "
+                    f"{', '.join(map(repr, (i for i in intervals if i != time)))}."
+                )
         self._bounds = np.array([list(map(float, ends)) for ends in intervals.values()])
+        lengths = dict(zip(intervals, np.diff(self._bounds, axis=1)[:, 0].tolist(), strict=True))
+        begin, end = (0.0, 0.0) if time is None else map(float, intervals[time])
+        self.space = Space(
+            tuple(intervals),
+            time,
+            None if time is None else (begin, end),
+            tuple(lengths[name] if name in wound else None for name in intervals) if wound else (),
+        )
 
     @property
     def bounds(self):
@@ -127,7 +151,13 @@ class Box(AbstractDomain):
 
     @property
     def pieces(self):
-        sides = [self._side(axis, end) for axis in self.space.spatial for end in (0, 1)]
+        periods = self.space.periods or (None,) * len(self._bounds)
+        sides = [
+            self._side(axis, end)
+            for axis in self.space.spatial
+            for end in (0, 1)
+            if periods[axis] is None
+        ]
         return {side.name: side for side in sides}
 
     def at(self, **where: float) -> Patch:
@@ -141,6 +171,8 @@ class Box(AbstractDomain):
                 f"{', '.join(map(repr, self.space.coordinates))}."
             )
         axis = self.space.coordinates.index(name)
+        if self.space.periods and self.space.periods[axis] is not None:
+            raise InputError(f"Box.at: {name} is periodic and has no sides.")
         matches = np.flatnonzero(np.isclose(self._bounds[axis], value, rtol=1e-12, atol=0.0))
         if not len(matches):
             low, high = self._bounds[axis]

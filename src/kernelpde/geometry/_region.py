@@ -2,7 +2,7 @@
 
 import abc
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -21,14 +21,33 @@ class Sample(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Space:
-    """The coordinates of a domain: their names, and which of them is time."""
+    """The coordinates of a domain.
+
+    **Attributes:**
+
+    - `coordinates`: their names.
+    - `time`: which of them is time, if one is.
+    - `duration`: where time begins and ends.
+    - `periods`: the period of each coordinate, `None` for those that are not periodic; empty if
+      none is.
+    """
 
     coordinates: tuple[str, ...]
     time: str | None = None
+    duration: tuple[float, float] | None = None
+    periods: tuple[float | None, ...] = ()
 
     @property
     def spatial(self) -> tuple[int, ...]:
         return tuple(i for i, name in enumerate(self.coordinates) if name != self.time)
+
+    def agrees_with(self, other: "Space") -> bool:
+        """Whether conditions in both spaces can belong to one problem."""
+        return (self.coordinates, self.time, self.periods) == (
+            other.coordinates,
+            other.time,
+            other.periods,
+        )
 
 
 class AbstractRegion(abc.ABC):
@@ -130,6 +149,30 @@ class Patch(AbstractRegion):
             self.name, self.space, self.parameters, flipped if flip else chart, self.measure, both
         )
 
+    def during(self, begin: float, end: float) -> "Patch":
+        """The part of this patch that lies in a window of time."""
+        space, chart = self.space, self.chart
+        if space.time is None or space.duration is None:
+            raise InputError(f"The region {self.name!r} has no time coordinate to cut.")
+        axis = space.coordinates.index(space.time)
+        first, last = space.duration
+        rate = (end - begin) / (last - first)
+
+        def cut(unit: np.ndarray) -> Sample:
+            points, normals = chart(unit)
+            points = points.copy()
+            points[:, axis] = begin + rate * (points[:, axis] - first)
+            return Sample(points, normals)
+
+        return Patch(
+            self.name,
+            replace(space, duration=(begin, end)),
+            self.parameters,
+            cut,
+            rate * self.measure,
+            self.keeps,
+        )
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Patches(AbstractRegion):
@@ -170,6 +213,11 @@ class Patches(AbstractRegion):
 
     def __or__(self, other: "Patches | Patch") -> "Patches":
         return united([self, other])
+
+    def during(self, begin: float, end: float) -> "Patches":
+        """The part of these patches that lies in a window of time."""
+        parts = tuple(patch.during(begin, end) for patch in self.patches)
+        return Patches(self.name, parts[0].space, parts)
 
 
 def united(regions: Sequence[Patches | Patch]) -> Patches:

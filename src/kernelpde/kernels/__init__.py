@@ -1,5 +1,8 @@
 """Kernels κ(x, y) with exactly the derivatives that a Gram matrix of functionals needs."""
 
+from kernelpde.kernels._binding import Wound as Wound
+from kernelpde.kernels._binding import bind_coordinates as bind_coordinates
+from kernelpde.kernels._binding import wind as wind
 from kernelpde.kernels._frozen import Frozen as Frozen
 from kernelpde.kernels._frozen import freeze as freeze
 from kernelpde.kernels._function import Function as Function
@@ -10,7 +13,6 @@ from kernelpde.kernels._kernel import Product as Product
 from kernelpde.kernels._kernel import Restriction as Restriction
 from kernelpde.kernels._kernel import Scale as Scale
 from kernelpde.kernels._kernel import Sum as Sum
-from kernelpde.kernels._kernel import bind_coordinates as bind_coordinates
 from kernelpde.kernels._multiindex import MultiIndex as MultiIndex
 from kernelpde.kernels._multiindex import OrderPair as OrderPair
 from kernelpde.kernels._parameters import hyperparameters as hyperparameters

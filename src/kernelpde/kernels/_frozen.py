@@ -49,6 +49,10 @@ class Frozen(AbstractKernel):
         """The kernel with every number in its place."""
         return eqx.combine(self.learned, self.held.tree())
 
+    def mapped(self, change: Callable[[Any], Any]) -> "Frozen":
+        """The same with a change of structure made to both parts."""
+        return Frozen(change(self.learned), _Held(change(self.held.tree())))
+
     def partials(
         self, x: Coordinates, y: Coordinates, orders: Sequence[OrderPair]
     ) -> list[Array | None]:

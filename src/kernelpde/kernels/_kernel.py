@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -223,28 +222,3 @@ class Constant(AbstractKernel):
         shape = jnp.broadcast_shapes(*(c.shape for c in (*x, *y)))
         value = jnp.broadcast_to(self.variance, shape)
         return [None if any(alpha) or any(beta) else value for alpha, beta in orders]
-
-
-def bind_coordinates(kernel: AbstractKernel, names: Sequence[str]) -> AbstractKernel:
-    """`kernel` with every restriction by name turned into one by index.
-
-    **Arguments:**
-
-    - `kernel`: any kernel.
-    - `names`: the names of the domain's coordinates, in order.
-    """
-
-    def bind(node):
-        if not isinstance(node, Restriction):
-            return node
-        for c in node.coordinates:
-            if isinstance(c, str) and c not in names:
-                raise InputError(
-                    f"Unknown coordinate {c!r} in a kernel's restriction; "
-                    f"the domain has {', '.join(map(repr, names))}."
-                )
-        indices = tuple(names.index(c) if isinstance(c, str) else c for c in node.coordinates)
-        inner_names = [names[i] if i < len(names) else str(i) for i in indices]
-        return Restriction(bind_coordinates(node.kernel, inner_names), indices)
-
-    return jax.tree.map(bind, kernel, is_leaf=lambda node: isinstance(node, Restriction))

@@ -7,13 +7,19 @@ With s = Σᵢ wᵢ (xᵢ - yᵢ)², wᵢ = 1 / ℓᵢ², and a profile ψ(s), w
 
 and ∂ₓ^α ∂ᵧ^β κ = (-1)^|β| ∂ᵈ^(α+β) ψ. The distance itself never appears, so nothing is singular at
 x = y as long as the profile's derivatives in s are exact there.
+
+In a coordinate of period P the square dᵢ² is replaced by the squared chord of the circle onto which
+the period is wound, (P/π)² sin²(π dᵢ / P), which is dᵢ² for points close together. With its
+derivatives sᵢ', sᵢ'', ... and the partial Bell polynomials B (Comtet 1974, section 3.3),
+
+    ∂ᵈ^γ ψ(s) = Σ_{kᵢ ≤ γᵢ} ∏ᵢ B_{γᵢ,kᵢ}(sᵢ', sᵢ'', ...) ψ^(Σ kᵢ)(s).
 """
 
 import abc
 from collections.abc import Sequence
 from functools import partial
 from itertools import product
-from math import factorial, prod
+from math import comb, factorial, pi, prod
 
 import equinox as eqx
 import jax
@@ -46,19 +52,83 @@ class AbstractRadial(AbstractKernel):
     def partials(
         self, x: Coordinates, y: Coordinates, orders: Sequence[OrderPair]
     ) -> list[Array | None]:
+        return self.wound_partials(x, y, orders, (None,) * len(x))
+
+    def wound_partials(
+        self,
+        x: Coordinates,
+        y: Coordinates,
+        orders: Sequence[OrderPair],
+        periods: Sequence[float | None],
+    ) -> list[Array | None]:
+        """As `partials`, for the kernel that is periodic in the coordinates with a period."""
         owner = type(self).__name__
         weights = per_coordinate(owner, "lengthscale", jnp.exp(-2.0 * self.log_lengthscale), len(x))
         difference = [a - b for a, b in zip(x, y, strict=True)]
         wanted = sorted({plus(alpha, beta) for alpha, beta in orders})
-        s = sum(w * d * d for w, d in zip(weights, difference, strict=True))
+        highest = [max(gamma[i] for gamma in wanted) for i in range(len(x))]
+        straight = all(period is None for period in periods)
+        squares = [
+            [w * d * d, 2.0 * w * d, 2.0 * w] if period is None else _chord(d, w, period, most)
+            for w, d, period, most in zip(weights, difference, periods, highest, strict=True)
+        ]
+        s = sum(square[0] for square in squares)
         factor, profile = self.profile(jnp.asarray(s), max(map(sum, wanted)))
-        slopes = [2.0 * w * d for w, d in zip(weights, difference, strict=True)]
         one = jnp.ones(()) if factor is None else factor
-        derivative = {gamma: one * _radial(gamma, profile, slopes, weights) for gamma in wanted}
+        slopes = [square[1] for square in squares]
+        derivative = {
+            gamma: one
+            * (
+                _radial(gamma, profile, slopes, weights)
+                if straight
+                else _wound(gamma, profile, squares)
+            )
+            for gamma in wanted
+        }
         return [
             -derivative[plus(alpha, beta)] if sum(beta) % 2 else derivative[plus(alpha, beta)]
             for alpha, beta in orders
         ]
+
+
+def _chord(difference: Array, weight: Array, period: float, highest: int) -> list[Array]:
+    """w (P/π)² sin²(π d / P) and its derivatives in d, at least two of them."""
+    half = (pi / period) * difference
+    sine, cosine = jnp.sin(half), jnp.cos(half)
+    double, complement = 2.0 * sine * cosine, 1.0 - 2.0 * sine * sine
+    cycle = [complement, -double, -complement, double]
+    omega = 2.0 * pi / period
+    return [(period / pi) ** 2 * weight * sine * sine] + [
+        -2.0 * weight * omega ** (n - 2) * cycle[n % 4] for n in range(1, max(highest, 2) + 1)
+    ]
+
+
+def _wound(
+    gamma: MultiIndex, profile: list[Array | float], squares: list[list[Array]]
+) -> Array | float:
+    """The formula with Bell polynomials for one γ."""
+    total = None
+    for k in product(*(range(1 if g else 0, g + 1) for g in gamma)):
+        term = profile[sum(k)]
+        for square, g, j in zip(squares, gamma, k, strict=True):
+            bell = _bell(g, j, square)
+            term = None if bell is None or term is None else term * bell
+        if term is not None:
+            total = term if total is None else total + term
+    return 0.0 if total is None else total
+
+
+def _bell(n: int, k: int, derivatives: list[Array]) -> Array | float | None:
+    """B_{n,k}(s', s'', ...), `None` for zero; derivatives beyond those listed are zero."""
+    if n == 0 or k == 0:
+        return 1.0 if n == k else None
+    total = None
+    for i in range(1, min(n - k + 1, len(derivatives) - 1) + 1):
+        rest = _bell(n - i, k - 1, derivatives)
+        if rest is not None:
+            term = comb(n - 1, i - 1) * derivatives[i] * rest
+            total = term if total is None else total + term
+    return total
 
 
 def _radial(

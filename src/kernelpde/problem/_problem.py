@@ -13,7 +13,7 @@ from kernelpde.arrays import Numbers
 from kernelpde.errors import InputError
 from kernelpde.functionals import Frame, Kernels
 from kernelpde.geometry import AbstractRegion, Patch, Patches, PointCloud, Space
-from kernelpde.kernels import AbstractKernel, bind_coordinates
+from kernelpde.kernels import AbstractKernel, bind_coordinates, wind
 from kernelpde.precision import require_float64
 from kernelpde.problem._residual import trace_residual
 
@@ -130,7 +130,8 @@ class Problem:
         coordinates = self.space.coordinates
         self.frame = Frame(coordinates, self.space.spatial)
         self.fields = tuple(
-            replace(f, kernel=bind_coordinates(f.kernel, coordinates)) for f in fields
+            replace(f, kernel=wind(bind_coordinates(f.kernel, coordinates), self.space.periods))
+            for f in fields
         )
         names = tuple(f.name for f in fields)
         self.residuals = tuple(
@@ -215,10 +216,10 @@ def _common_space(conditions: Sequence[Condition]) -> Space:
     if known:
         first, space = known[0]
         for name, other in known[1:]:
-            if (other.coordinates, other.time) != (space.coordinates, space.time):
+            if not other.agrees_with(space):
                 raise InputError(
                     f"Conditions {first!r} and {name!r} live in different coordinates: "
-                    f"{space.coordinates} and {other.coordinates}."
+                    f"{space} and {other}."
                 )
     else:
         dimension = clouds[0][1].points.shape[1]

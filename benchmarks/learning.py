@@ -32,12 +32,13 @@ def run(example: Example, seed: int, **options: Any) -> dict[str, Any]:
     points = settings.pop("points", TRAINING)
     learned = kp.learn(example.problem, points, seed=seed, sampling="uniform", **settings)
     assert learned.solution is not None
-    (field,) = learned.problem.fields
     edge = (example.grid % 1 == 0).any(axis=1)
     error = np.asarray(learned.solution["u"](example.grid)) - example.references["u"](example.grid)
     return {
         "seed": seed,
-        "hyperparameters": {k: v.tolist() for k, v in kp.hyperparameters(field.kernel).items()},
+        "hyperparameters": {
+            name: value.tolist() for name, value in learned.problem.hyperparameters["u"].items()
+        },
         "errors": example.errors(learned.solution)["u"],
         "interior_error": float(np.sqrt(np.mean(error[~edge] ** 2))),
         "boundary_error": float(np.sqrt(np.mean(error[edge] ** 2))),
@@ -163,9 +164,8 @@ def both_gradients(problem: kp.Problem, points: dict[str, int], seed: int) -> di
             problem, points, seed=seed, hypergradient=which, final=points, throw=False
         )
         assert learned.solution is not None
-        (kernel,) = learned.kernels
         found[which] = {
-            "lengthscales": np.asarray(kp.hyperparameters(kernel)["lengthscale"]).tolist(),
+            "lengthscales": learned.problem.hyperparameters["u"]["lengthscale"].tolist(),
             "factorisations": learned.factorisations,
         }
         values.append(np.asarray(learned.solution["u"](grid)))

@@ -72,7 +72,7 @@ def test_winding_keeps_structure_and_reaches_frozen_and_restricted_parts():
 def test_kernels_that_cannot_be_wound_are_refused():
     with pytest.raises(kp.InputError, match="Polynomial: this kernel cannot be made periodic"):
         wind(kp.Gaussian(0.3) + kp.Polynomial(2), PERIODS)
-    with pytest.raises(kp.InputError, match="its period 2.0 is not that of the domain"):
+    with pytest.raises(kp.InputError, match=r"its period 2\.0 is not that of the domain"):
         wind(kp.Periodic(0.3, 2.0), (3.0,))
 
 

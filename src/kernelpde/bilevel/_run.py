@@ -41,7 +41,6 @@ from kernelpde.bilevel._validation import (
 )
 from kernelpde.errors import InputError
 from kernelpde.functionals import Kernels
-from kernelpde.kernels import hyperparameters
 from kernelpde.linalg import Dense
 from kernelpde.problem import Block, Problem, Rows
 from kernelpde.solve import GaussNewton, LevenbergMarquardt
@@ -255,14 +254,14 @@ class Run:
         nugget: float,
         progress: Progress | None,
     ) -> None:
-        kernels = self.parameters.kernels(jnp.asarray(theta))
+        found = self.problem.with_kernels(self.parameters.kernels(jnp.asarray(theta)))
         record = LearningRecord(
             len(self.history) + (progress is not None),
             self.factorisations,
             loss,
             {
-                field.name: {k: v.tolist() for k, v in hyperparameters(kernel).items()}
-                for field, kernel in zip(self.problem.fields, kernels, strict=True)
+                field: {name: value.tolist() for name, value in values.items()}
+                for field, values in found.hyperparameters.items()
             },
             None if progress is None else float(progress.length),
             None if progress is None else float(progress.change),

@@ -6,7 +6,6 @@ gathered block under `vmap` are the same code.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -14,10 +13,7 @@ from jaxtyping import Array, Float
 
 from kernelpde.functionals._batch import Functionals, concatenate
 from kernelpde.functionals._jet import Term
-from kernelpde.kernels import AbstractKernel
-
-Kernels: TypeAlias = tuple[AbstractKernel, ...]
-"""One kernel per field; fields are independent a priori."""
+from kernelpde.functionals._prior import Kernels, Mixed, latents_of
 
 DEFAULT_MEMORY = 2**23
 """Bytes that a tile of pairs takes, all its temporaries included: about what a cache holds.
@@ -35,12 +31,12 @@ def _half_applied(
     x = tuple(points[:, i, None] for i in range(points.shape[1]))
     y = tuple(right.points[None, :, i] for i in range(points.shape[1]))
     rows: list[Array | None] = [None] * len(terms)
-    for field, kernel in enumerate(kernels):
+    for kernel, shares in latents_of(kernels):
         pairs = [
             (s, t)
             for s, left_term in enumerate(terms)
             for t, right_term in enumerate(right.terms)
-            if left_term.field == right_term.field == field
+            if left_term.field in shares and right_term.field in shares
         ]
         if not pairs:
             continue
@@ -51,7 +47,10 @@ def _half_applied(
         for s, t in pairs:
             value = _sum(partials[a, b] for a in terms[s].orders for b in right.terms[t].orders)
             if value is not None:
-                rows[s] = _sum([rows[s], right.coefficients[None, :, t] * value])
+                coefficient = right.coefficients[None, :, t]
+                for share in (shares[terms[s].field], shares[right.terms[t].field]):
+                    coefficient = coefficient if share is None else share * coefficient
+                rows[s] = _sum([rows[s], coefficient * value])
     return rows
 
 
@@ -92,7 +91,7 @@ def gram_of_blocks(kernels: Kernels, batches: Sequence[Functionals]) -> Float[Ar
             len(s.orders) * len(t.orders)
             for s in left.terms
             for t in right.terms
-            if s.field == t.field
+            if s.field == t.field or isinstance(kernels, Mixed)
         )
         return len(left) * len(right) * matching
 

@@ -3,8 +3,9 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Complex, Float
 
 from kernelpde.errors import InputError
 from kernelpde.kernels import MultiIndex
@@ -118,3 +119,38 @@ class Jet:
             )
         first, *others = (self._normal[i] * self.d(i) for i in range(len(self._frame.coordinates)))
         return sum(others, start=first)
+
+
+class ComplexJet:
+    """A complex field at one point, as a residual sees it: everything a `Jet` has, complex."""
+
+    def __init__(self, real: Jet, imaginary: Jet):
+        self.real, self.imag = real, imaginary
+
+    def d(self, *coordinates: int | str) -> Complex[Array, ""]:
+        """The partial derivative along each coordinate given, by index or name."""
+        return jax.lax.complex(self.real.d(*coordinates), self.imag.d(*coordinates))
+
+    @property
+    def value(self) -> Complex[Array, ""]:
+        return self.d()
+
+    @property
+    def gradient(self) -> Complex[Array, "s"]:
+        """First derivatives in space."""
+        return jax.lax.complex(self.real.gradient, self.imag.gradient)
+
+    @property
+    def hessian(self) -> Complex[Array, "s s"]:
+        """Second derivatives in space."""
+        return jax.lax.complex(self.real.hessian, self.imag.hessian)
+
+    @property
+    def laplacian(self) -> Complex[Array, ""]:
+        """Sum of the second derivatives in space."""
+        return jax.lax.complex(self.real.laplacian, self.imag.laplacian)
+
+    @property
+    def normal_derivative(self) -> Complex[Array, ""]:
+        """Derivative along the outward normal of the boundary piece."""
+        return jax.lax.complex(self.real.normal_derivative, self.imag.normal_derivative)

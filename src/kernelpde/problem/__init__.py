@@ -1,8 +1,9 @@
 """Problems: fields, conditions and their linearisation."""
 
+from kernelpde.problem._fields import ComplexField as ComplexField
+from kernelpde.problem._fields import Field as Field
 from kernelpde.problem._problem import Block as Block
 from kernelpde.problem._problem import Condition as Condition
-from kernelpde.problem._problem import Field as Field
 from kernelpde.problem._problem import Problem as Problem
 from kernelpde.problem._residual import Residual as Residual
 from kernelpde.problem._residual import trace_residual as trace_residual

@@ -2,6 +2,7 @@
 
 import zlib
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 
 import equinox as eqx
@@ -11,30 +12,12 @@ from jaxtyping import Array, Float
 
 from kernelpde.arrays import Numbers
 from kernelpde.errors import InputError
-from kernelpde.functionals import Frame, Kernels
+from kernelpde.functionals import Frame, Kernels, Mixed
 from kernelpde.geometry import AbstractRegion, Patch, Patches, PointCloud, Space
-from kernelpde.kernels import AbstractKernel, bind_coordinates, wind
+from kernelpde.kernels import AbstractKernel, bind_coordinates, hyperparameters, wind
 from kernelpde.precision import require_float64
+from kernelpde.problem._fields import ComplexField, Field, real_fields
 from kernelpde.problem._residual import trace_residual
-
-
-@dataclass(frozen=True)
-class Field:
-    """An unknown function, with the kernel that is its prior covariance."""
-
-    name: str
-    kernel: AbstractKernel
-
-    def __post_init__(self):
-        if not self.name.isidentifier():
-            raise InputError(
-                f"Field: a name must be usable as an argument of a residual; got {self.name!r}."
-            )
-        if not isinstance(self.kernel, AbstractKernel):
-            raise InputError(
-                f"Field {self.name!r}: expected a kernel such as Gaussian(0.2); "
-                f"got {self.kernel!r}."
-            )
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,47 +96,78 @@ class Problem:
 
     - `*conditions`: with names of their own.
     - `fields`: the unknown functions.
+    - `mixing`: a square matrix A with one row per real field. With it the kernels of the fields are
+      those of independent functions w, and the fields are u = A w, correlated with each other; A is
+      learned along with the kernels.
     """
 
-    def __init__(self, *conditions: Condition, fields: Sequence[Field]):
+    def __init__(
+        self,
+        *conditions: Condition,
+        fields: Sequence[Field | ComplexField],
+        mixing: Numbers | None = None,
+    ):
         require_float64()
         if not conditions or not fields:
             raise InputError("Problem: expected at least one condition and one field.")
+        flat, pairs = real_fields(fields)
         for what, names in (
             ("condition", [c.name for c in conditions]),
-            ("field", [f.name for f in fields]),
+            ("field", [*(f.name for f in flat), *(name for name, *_ in pairs)]),
         ):
             if len(set(names)) != len(names):
                 raise InputError(f"Problem: every {what} needs a name of its own; got {names}.")
         self.conditions = tuple(conditions)
         self.space = _common_space(conditions)
-        coordinates = self.space.coordinates
-        self.frame = Frame(coordinates, self.space.spatial)
-        self.fields = tuple(
-            replace(f, kernel=wind(bind_coordinates(f.kernel, coordinates), self.space.periods))
-            for f in fields
-        )
-        names = tuple(f.name for f in fields)
+        self.frame = Frame(self.space.coordinates, self.space.spatial)
+        self.complex_fields = pairs
+        self.fields = tuple(replace(f, kernel=self._bound(f.kernel)) for f in flat)
+        self.mixing = None if mixing is None else _square(mixing, len(flat))
         self.residuals = tuple(
             trace_residual(
-                c.name, c.residual, names, self.frame, c.region.has_normals, _arrays(c.data)
+                c.name,
+                c.residual,
+                tuple(f.name for f in flat),
+                self.frame,
+                c.region.has_normals,
+                _arrays(c.data),
+                pairs,
             )
             for c in conditions
         )
 
+    def _bound(self, kernel: AbstractKernel) -> AbstractKernel:
+        """A kernel that knows the domain's coordinates and periods."""
+        return wind(bind_coordinates(kernel, self.space.coordinates), self.space.periods)
+
     @property
     def kernels(self) -> Kernels:
-        return tuple(f.kernel for f in self.fields)
+        kernels = tuple(f.kernel for f in self.fields)
+        return kernels if self.mixing is None else Mixed(kernels, self.mixing)
 
-    def with_kernels(self, kernels: Sequence[AbstractKernel]) -> "Problem":
-        """The same problem with other kernels, one per field."""
-        fields = [replace(f, kernel=k) for f, k in zip(self.fields, kernels, strict=True)]
-        return Problem(*self.conditions, fields=fields)
+    def with_kernels(self, kernels: Kernels | Sequence[AbstractKernel]) -> "Problem":
+        """The same problem with other kernels, one per real field."""
+        other = copy(self)
+        if isinstance(kernels, Mixed):
+            other.mixing, kernels = kernels.mixing, kernels.latents
+        other.fields = tuple(
+            replace(f, kernel=self._bound(k)) for f, k in zip(self.fields, kernels, strict=True)
+        )
+        return other
+
+    @property
+    def hyperparameters(self) -> dict[str, dict[str, np.ndarray]]:
+        """Every hyperparameter by field and name; those of a mixing under "mixing"."""
+        found = {field.name: hyperparameters(field.kernel) for field in self.fields}
+        if self.mixing is not None:
+            found["mixing"] = {"matrix": np.asarray(self.mixing)}
+        return found
 
     def field_index(self, name: str) -> int:
         names = [f.name for f in self.fields]
         if name not in names:
-            raise InputError(f"Unknown field {name!r}; the problem has {', '.join(names)}.")
+            known = [*(name for name, *_ in self.complex_fields), *names]
+            raise InputError(f"Unknown field {name!r}; the problem has {', '.join(known)}.")
         return names.index(name)
 
     def condition_index(self, name: str) -> int:
@@ -199,6 +213,16 @@ class Problem:
         lines += [f"  field {f.name}: {f.kernel!r}" for f in self.fields]
         lines += [f"  condition {c.name} on {c.region.name}" for c in self.conditions]
         return "\n".join(lines)
+
+
+def _square(mixing: Numbers, size: int) -> Float[Array, "F F"]:
+    matrix = np.asarray(mixing, dtype=np.float64)
+    if matrix.shape != (size, size) or not np.isfinite(matrix).all():
+        raise InputError(
+            f"Problem: mixing must be a matrix of {size} x {size} numbers, one row per real field; "
+            f"got shape {matrix.shape}."
+        )
+    return jnp.asarray(matrix)
 
 
 def _arrays(data: Mapping[str, Numbers]) -> dict[str, Array]:

@@ -5,13 +5,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import jax
-import jax.extend.core as jex
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
 from kernelpde.errors import InputError
-from kernelpde.functionals import Frame, Jet, Term
+from kernelpde.functionals import ComplexJet, Frame, Jet, Term
+from kernelpde.problem._dependencies import dependencies
 
 
 @dataclass(frozen=True)
@@ -20,6 +20,8 @@ class Residual:
 
     **Attributes:**
 
+    - `fields`: the names of the real fields.
+    - `complex_fields`: name, number of the real and number of the imaginary part of complex ones.
     - `terms`: the entries jₜ, in the order in which they are passed.
     - `components`: for each equation that the residual returns, the numbers of the entries in it.
     - `nonlinear`: the numbers of the entries on which some ∂F/∂jₜ depends. In the others F is
@@ -30,6 +32,7 @@ class Residual:
     condition: str
     function: Callable
     fields: tuple[str, ...]
+    complex_fields: tuple[tuple[str, int, int], ...]
     arguments: tuple[str, ...]
     frame: Frame
     terms: tuple[Term, ...]
@@ -52,11 +55,15 @@ class Residual:
         return self._call(point, normal, data, values.__getitem__)
 
     def _call(self, point, normal, data, lookup: Callable[[Term], Array]) -> list[Array]:
-        jets = {
+        jets: dict[str, Jet | ComplexJet] = {
             name: Jet(self.fields.index(name), self.frame, lookup, normal)
             for name in self.arguments
             if name in self.fields
         }
+        for name, *parts in self.complex_fields:
+            if name in self.arguments:
+                real, imaginary = (Jet(part, self.frame, lookup, normal) for part in parts)
+                jets[name] = ComplexJet(real, imaginary)
         given = (jets[name] if name in jets else data[name] for name in self.arguments)
         return _components(self.function(point, *given), self.condition)
 
@@ -104,6 +111,7 @@ def trace_residual(
     frame: Frame,
     has_normals: bool,
     data: Mapping[str, Array],
+    complex_fields: tuple[tuple[str, int, int], ...] = (),
 ) -> Residual:
     """Find out what a residual uses, and refuse what cannot be a residual.
 
@@ -115,15 +123,17 @@ def trace_residual(
     - `frame`: the coordinates.
     - `has_normals`: whether the points of the condition have normals.
     - `data`: arrays with one row per point.
+    - `complex_fields`: name, number of the real and number of the imaginary part.
     """
-    arguments = _argument_names(condition, function, fields, tuple(data))
+    known = (*fields, *(name for name, *_ in complex_fields))
+    arguments = _argument_names(condition, function, known, tuple(data))
     dimension = len(frame.coordinates)
     place = (
         np.zeros(dimension),
         np.zeros(dimension) if has_normals else None,
         {name: np.zeros(values.shape[1:]) for name, values in data.items()},
     )
-    blank = Residual(condition, function, fields, arguments, frame, (), (), ())
+    blank = Residual(condition, function, fields, complex_fields, arguments, frame, (), (), ())
 
     used: set[Term] = set()
 
@@ -149,14 +159,14 @@ def trace_residual(
         def component(entries, point, normal, datum, r=r):
             return whole.parts(point, normal, datum, entries)[r]
 
-        (present,) = _dependencies(jax.make_jaxpr(component)(zeros, *place).jaxpr)
+        (present,) = dependencies(jax.make_jaxpr(component)(zeros, *place).jaxpr)
         entries = tuple(t for t in range(len(terms)) if t in present)
         if not entries:
             raise InputError(
                 f"Condition {condition!r}: component {r} of its residual uses no field."
             )
         components.append(entries)
-        for found in _dependencies(jax.make_jaxpr(jax.grad(component))(zeros, *place).jaxpr):
+        for found in dependencies(jax.make_jaxpr(jax.grad(component))(zeros, *place).jaxpr):
             nonlinear |= {t for t in found if t < len(terms)}
     return replace(whole, components=tuple(components), nonlinear=tuple(sorted(nonlinear)))
 
@@ -185,40 +195,20 @@ def _argument_names(
 
 
 def _components(result, condition: str) -> list[Float[Array, ""]]:
-    """A residual's result as one number per equation."""
+    """A residual's result as one real number per equation, complex ones in two parts."""
     parts = list(result) if isinstance(result, tuple | list) else [result]
     shapes = [jnp.shape(part) for part in parts]
-    if any(jnp.iscomplexobj(part) for part in parts):
-        raise InputError(
-            f"Condition {condition!r}: its residual returned a complex number. Return real and "
-            "imaginary parts as a tuple."
-        )
     if len(parts) == 1 and len(shapes[0]) == 1 and shapes[0][0] > 0:
-        return list(jnp.asarray(parts[0], dtype=float))
+        parts, shapes = list(jnp.asarray(parts[0])), [()]
     if not parts or any(shape != () for shape in shapes):
         raise InputError(
             f"Condition {condition!r}: its residual must return a number, or a tuple or vector of "
             f"numbers for several equations; got shape {shapes[0] if len(shapes) == 1 else shapes}."
         )
-    return [jnp.asarray(part, dtype=float) for part in parts]
-
-
-def _dependencies(jaxpr: jex.Jaxpr) -> list[set[int]]:
-    """For each output, the numbers of the inputs that it may depend on."""
-    reached: dict[jex.Var, set[int]] = {v: {i} for i, v in enumerate(jaxpr.invars)}
-
-    def of(atom) -> set[int]:
-        return set() if isinstance(atom, jex.Literal) else reached.get(atom, set())
-
-    for equation in jaxpr.eqns:
-        inner = equation.params.get("jaxpr") if equation.primitive.name in ("pjit", "jit") else None
-        if inner is not None:
-            outputs = [
-                set().union(*(of(equation.invars[i]) for i in found))
-                for found in _dependencies(inner.jaxpr)
-            ]
+    found = []
+    for part in parts:
+        if jnp.iscomplexobj(part):
+            found += [jnp.real(part), jnp.imag(part)]
         else:
-            everything = set().union(*map(of, equation.invars))
-            outputs = [everything] * len(equation.outvars)
-        reached.update(zip(equation.outvars, outputs, strict=True))
-    return [of(atom) for atom in jaxpr.outvars]
+            found.append(jnp.asarray(part, dtype=float))
+    return found

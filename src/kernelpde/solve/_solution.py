@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Complex, Float
 
 from kernelpde.arrays import Numbers
 from kernelpde.errors import InputError
@@ -87,6 +87,34 @@ class FieldView:
         return self._solution.jets(terms, points)
 
 
+class ComplexView:
+    """A complex field of a solution: everything a `FieldView` has, complex."""
+
+    def __init__(self, real: FieldView, imag: FieldView):
+        self.real, self.imag = real, imag
+
+    def __call__(self, points: Numbers) -> Complex[Array, "..."]:
+        """Values at points."""
+        return self.real(points) + 1j * self.imag(points)
+
+    def d(self, *coordinates: int | str) -> Callable[[Numbers], Complex[Array, "..."]]:
+        """The partial derivative along each coordinate given, by index or name."""
+        real, imag = self.real.d(*coordinates), self.imag.d(*coordinates)
+        return lambda points: real(points) + 1j * imag(points)
+
+    def gradient(self, points: Numbers) -> Complex[Array, "... s"]:
+        """First derivatives in space, on the last axis."""
+        return self.real.gradient(points) + 1j * self.imag.gradient(points)
+
+    def hessian(self, points: Numbers) -> Complex[Array, "... s s"]:
+        """Second derivatives in space, on the last two axes."""
+        return self.real.hessian(points) + 1j * self.imag.hessian(points)
+
+    def laplacian(self, points: Numbers) -> Complex[Array, "..."]:
+        """Sum of the second derivatives in space."""
+        return self.real.laplacian(points) + 1j * self.imag.laplacian(points)
+
+
 @dataclass(frozen=True, eq=False)
 class Solution:
     """Fields that meet the conditions of a problem, and how far to trust them.
@@ -131,7 +159,10 @@ class Solution:
     def kernels(self) -> Kernels:
         return self.problem.kernels
 
-    def __getitem__(self, field: str) -> FieldView:
+    def __getitem__(self, field: str) -> FieldView | ComplexView:
+        for name, real, imag in self.problem.complex_fields:
+            if name == field:
+                return ComplexView(FieldView(self, real), FieldView(self, imag))
         return FieldView(self, self.problem.field_index(field))
 
     def jets(

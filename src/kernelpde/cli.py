@@ -16,9 +16,11 @@ import numpy as np
 from kernelpde.bilevel import HeldOut, LearningRecord, learn, paper_adam
 from kernelpde.errors import KernelPDEError
 from kernelpde.gallery import EXAMPLES
-from kernelpde.kernels import hyperparameters
 from kernelpde.linalg import Dense
 from kernelpde.solve import GaussNewton, LevenbergMarquardt, Record, solve
+
+_FRESH = 10_000
+"""What is added to the seed for the points of the final solve."""
 
 app = typer.Typer(
     help="Nonlinear PDEs with Gaussian processes.",
@@ -59,7 +61,7 @@ def run(
 ) -> None:
     """Solve a gallery problem with a given or a learned kernel, and compare with its reference.
 
-    Points are those of the final solve; learning uses half of the interior ones.
+    Points are those of the final solve, which are drawn anew after learning.
     """
     compiling = _compilation_clock()
     started = time.perf_counter()
@@ -74,10 +76,14 @@ def run(
     learned = None
     if learning:
         published = optimizer == "adam"
+        only_equation = {name: 0.0 for name in counts if name != "equation"}
         learned = learn(
             example.problem,
-            {**counts, "equation": counts["equation"] // 2},
-            validation=HeldOut(batch=200, weights={"boundary": 0.0}) if published else HeldOut(),
+            {
+                name: count * example.training[name] // example.points[name]
+                for name, count in counts.items()
+            },
+            validation=HeldOut(batch=200, weights=only_equation) if published else HeldOut(),
             optimizer=paper_adam() if published else None,
             starts=not published,
             method=GaussNewton() if published else LevenbergMarquardt(),
@@ -85,6 +91,7 @@ def run(
             seed=seed,
             sampling=sampling,
             final=counts,
+            final_seed=seed + _FRESH,
             final_solver=solver,
             throw=False,
             callback=None if quiet else _show_learning,
@@ -110,8 +117,8 @@ def run(
         "seed": seed,
         "points": counts,
         "hyperparameters": {
-            field.name: {k: v.tolist() for k, v in hyperparameters(field.kernel).items()}
-            for field in solution.problem.fields
+            field: {name: value.tolist() for name, value in values.items()}
+            for field, values in solution.problem.hyperparameters.items()
         },
         "errors": errors,
         "residuals": solution.residuals,

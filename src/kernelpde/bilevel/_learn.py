@@ -77,6 +77,7 @@ def learn(
     tolerance: float = 1e-3,
     max_steps: int = 30,
     final: Mapping[str, int] | None = None,
+    final_seed: int | None = None,
     final_solver: Dense | None = None,
     throw: bool = True,
     callback: Callable[[LearningRecord], None] | None = None,
@@ -116,6 +117,7 @@ def learn(
     - `max_steps`: largest number of Gauss-Newton steps.
     - `final`: number of points for the final solve; training points and validation points together
       if left out.
+    - `final_seed`: of the points of the final solve; `seed` if left out.
     - `final_solver`: for it; `Dense()` by default.
     - `throw`: raise `SolveError` if nothing usable was learned, or if the final solve fails.
     - `callback`: called with a `LearningRecord` after every evaluation of the outer loss and after
@@ -153,7 +155,7 @@ def learn(
         learned,
         final,
         blocks=blocks,
-        seed=seed,
+        seed=seed if final_seed is None else final_seed,
         sampling=sampling,
         solver=final_solver,
         throw=throw,

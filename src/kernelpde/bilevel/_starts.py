@@ -10,7 +10,13 @@ _FRACTIONS = (0.03, 0.06, 0.12, 0.25, 0.5, 1.0)
 """Starting lengthscales relative to the size of the domain."""
 
 _NEARBY = (0.5, 0.6, 0.7, 0.84, 1.2, 1.4, 1.7, 2.0)
-"""Factors on the lengthscales that are tried once the state has settled."""
+"""Factors on all lengthscales that are tried once the state has settled."""
+
+_APART = (0.6, 1.7)
+"""Factors on each lengthscale by itself."""
+
+_MANY = 12
+"""With more lengthscales than this they are not tried one by one."""
 
 
 def spread(parameters: Parameters, blocks: tuple[Block, ...]) -> list[np.ndarray]:
@@ -26,9 +32,13 @@ def spread(parameters: Parameters, blocks: tuple[Block, ...]) -> list[np.ndarray
 
 
 def nearby(parameters: Parameters, theta: np.ndarray) -> list[np.ndarray]:
-    """θ with all lengthscales somewhat smaller or larger."""
+    """θ with all lengthscales somewhat smaller or larger, and with one of them so."""
     mask = _lengthscales(parameters)
-    return [theta + mask * np.log(factor) for factor in _NEARBY] if mask.any() else []
+    if not mask.any():
+        return []
+    together = [theta + mask * np.log(factor) for factor in _NEARBY]
+    single = np.eye(len(theta))[mask] if 1 < mask.sum() <= _MANY else []
+    return together + [theta + one * np.log(factor) for one in single for factor in _APART]
 
 
 def _lengthscales(parameters: Parameters) -> np.ndarray:

@@ -1,13 +1,25 @@
 """Problems with known solutions: those of the paper, and more."""
 
 from collections.abc import Callable
+from functools import partial
 
+from kernelpde.gallery._boundaries import coupled as coupled
+from kernelpde.gallery._boundaries import robin as robin
 from kernelpde.gallery._elliptic import elliptic as elliptic
 from kernelpde.gallery._elliptic import elliptic_additive as elliptic_additive
 from kernelpde.gallery._example import Example as Example
 from kernelpde.gallery._example import product_grid as product_grid
+from kernelpde.gallery._gray_scott import gray_scott as gray_scott
+from kernelpde.gallery._schrodinger import schrodinger as schrodinger
 
 EXAMPLES: dict[str, Callable[..., Example]] = {
     "elliptic": elliptic,
     "elliptic-additive": elliptic_additive,
+    "schrodinger": schrodinger,
+    "gray-scott": gray_scott,
+    "gray-scott-a": partial(gray_scott, case="gray-scott-a"),
+    "gray-scott-b": partial(gray_scott, case="gray-scott-b"),
+    "gray-scott-c": partial(gray_scott, case="gray-scott-c"),
+    "robin": robin,
+    "coupled": coupled,
 }

@@ -66,6 +66,7 @@ def _example(name: str, summary: str, kernel: AbstractKernel) -> Example:
         {"equation": 1800, "boundary": 300},
         {"u": _exact},
         product_grid(axis, axis),
+        {"equation": 900, "boundary": 300},
     )
 
 

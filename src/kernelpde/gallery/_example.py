@@ -22,25 +22,33 @@ class Example:
     - `points`: how many points each condition is meant to have.
     - `references`: for each field with a known solution, a function of points `(n, d)`.
     - `grid`: points at which errors are measured.
+    - `training`: how many points learning takes; as many for validation.
     """
 
     name: str
     summary: str
     problem: Problem
     points: Mapping[str, int]
-    references: Mapping[str, Callable[[Float[np.ndarray, "n d"]], Float[np.ndarray, "n"]]]
+    references: Mapping[str, Callable[[np.ndarray], np.ndarray]]
     grid: Float[np.ndarray, "n d"]
+    training: Mapping[str, int]
 
     def errors(self, solution: Solution) -> dict[str, dict[str, float]]:
-        """Root mean square ("l2", as the paper has it) and maximum error of each field."""
+        """Root mean square ("l2", as the paper has it) and maximum error of each field.
+
+        For a complex field also those of its absolute value, which is what the paper compares.
+        """
         found = {}
         for field, reference in self.references.items():
-            error = np.asarray(solution[field](self.grid)) - reference(self.grid)
-            found[field] = {
-                "l2": float(np.sqrt(np.mean(error**2))),
-                "linf": float(np.max(np.abs(error))),
-            }
+            values, truth = np.asarray(solution[field](self.grid)), reference(self.grid)
+            found[field] = _sizes(np.abs(values - truth))
+            if np.iscomplexobj(truth):
+                found[f"abs({field})"] = _sizes(np.abs(values) - np.abs(truth))
         return found
+
+
+def _sizes(error: np.ndarray) -> dict[str, float]:
+    return {"l2": float(np.sqrt(np.mean(error**2))), "linf": float(np.max(np.abs(error)))}
 
 
 def product_grid(*axes: Float[np.ndarray, "n"] | Array) -> Float[np.ndarray, "m d"]:

@@ -29,7 +29,8 @@ class Condition:
     - `name`: what to call it.
     - `where`: a region, or an array of points.
     - `residual`: F, a function of the point and, by the names of its further arguments, of fields
-      (as jets) and data. It returns a number, or a tuple of numbers for several equations.
+      (as jets), data and, on boundary pieces, the outward `normal`. It returns a number, or a tuple
+      of numbers for several equations; complex numbers count as two.
     - `noise`: standard deviation with which F = 0 is to hold, one number or one per point. 0 asks
       for it exactly; a relaxed condition with weight w in the sum of squares has noise w^(-1/2).
     - `data`: arrays with one row per point, for conditions on points of the user's own.

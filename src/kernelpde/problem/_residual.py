@@ -64,7 +64,8 @@ class Residual:
             if name in self.arguments:
                 real, imaginary = (Jet(part, self.frame, lookup, normal) for part in parts)
                 jets[name] = ComplexJet(real, imaginary)
-        given = (jets[name] if name in jets else data[name] for name in self.arguments)
+        others = data if normal is None else {"normal": normal, **data}
+        given = (jets[name] if name in jets else others[name] for name in self.arguments)
         return _components(self.function(point, *given), self.condition)
 
     @property
@@ -118,7 +119,8 @@ def trace_residual(
     **Arguments:**
 
     - `condition`: the name to use in messages.
-    - `function`: takes the point and then, by the names of its arguments, fields and data.
+    - `function`: takes the point and then, by the names of its arguments, fields, data and, where
+      there are normals, the outward `normal`.
     - `fields`: the names of the fields, in order.
     - `frame`: the coordinates.
     - `has_normals`: whether the points of the condition have normals.
@@ -126,7 +128,8 @@ def trace_residual(
     - `complex_fields`: name, number of the real and number of the imaginary part.
     """
     known = (*fields, *(name for name, *_ in complex_fields))
-    arguments = _argument_names(condition, function, known, tuple(data))
+    others = ("normal", *data) if has_normals else tuple(data)
+    arguments = _argument_names(condition, function, known, others)
     dimension = len(frame.coordinates)
     place = (
         np.zeros(dimension),

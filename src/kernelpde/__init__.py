@@ -8,6 +8,7 @@ from kernelpde.bilevel import Folds as Folds
 from kernelpde.bilevel import Fresh as Fresh
 from kernelpde.bilevel import HeldOut as HeldOut
 from kernelpde.bilevel import Learned as Learned
+from kernelpde.bilevel import LearningRecord as LearningRecord
 from kernelpde.bilevel import LogNormal as LogNormal
 from kernelpde.bilevel import Optax as Optax
 from kernelpde.bilevel import OuterLevenbergMarquardt as OuterLevenbergMarquardt

@@ -19,7 +19,7 @@ from kernelpde.bilevel._outer import (
     standardised_folds,
     standardised_leave_one_out,
 )
-from kernelpde.functionals import Kernels, concatenate, gram_diagonal, matvec
+from kernelpde.functionals import Kernels, concatenate, gram_diagonal, stacked_matvec
 from kernelpde.linalg import Dense
 from kernelpde.problem import Block, Residual, Rows, linearised
 from kernelpde.solve import true_residual
@@ -201,7 +201,7 @@ def advance(
 
     **Arguments:** each pair is for training and for validation points.
     """
-    expansion = concatenate(rows[0].batches).scaled(reached.weights)
+    expansion = rows[0].expansion(reached.weights)
 
     def view(block: tuple[Block, ...], row: Rows, image: Float[Array, "_"]) -> View:
         entries = entries_of(kernels, expansion, residuals, block)
@@ -257,8 +257,8 @@ def view_of(
     blocks: tuple[Block, ...],
 ) -> View:
     """What residuals at other points see of Π_k(θ)."""
-    expansion = concatenate(rows.batches).scaled(reached.weights)
+    expansion = rows.expansion(reached.weights)
     entries = entries_of(kernels, expansion, residuals, blocks)
     here = linearised(residuals, blocks, entries)
-    image = matvec(kernels, concatenate(here.batches), expansion, jnp.ones_like(reached.weights))
+    image = stacked_matvec(kernels, here.stacks, rows.stacks, reached.weights)
     return View(entries, image - here.through_jets(entries))

@@ -17,7 +17,7 @@ from jaxtyping import Array, Float
 
 from kernelpde.bilevel._evaluation import Parameters
 from kernelpde.bilevel._inner import Inner, entries_of, inner_map
-from kernelpde.functionals import concatenate, matvec
+from kernelpde.bilevel._outer import held_out_residual
 from kernelpde.linalg import Dense
 from kernelpde.problem import Block, Residual, linearised
 
@@ -50,17 +50,16 @@ class Objective(eqx.Module):
     def _next(self, entries: Entries, theta: Float[Array, "p"]) -> Entries:
         """G(s, θ): one Gauss-Newton step of the inner problem."""
         inner = self._inner(entries, theta)
-        expansion = inner.functionals.scaled(inner.weights)
+        expansion = inner.rows.expansion(inner.weights)
         return entries_of(self.parameters.kernels(theta), expansion, self.residuals, self.blocks)
 
     def _loss(self, entries: Entries, theta: Float[Array, "p"]) -> Float[Array, ""]:
         """L(s, θ): half the squares of the true residuals at validation points."""
         kernels, inner = self.parameters.kernels(theta), self._inner(entries, theta)
-        expansion = inner.functionals.scaled(inner.weights)
+        expansion = inner.rows.expansion(inner.weights)
         seen = entries_of(kernels, expansion, self.residuals, self.validation)
         rows = linearised(self.residuals, self.validation, seen)
-        union = concatenate(rows.batches)
-        residual = matvec(kernels, union, inner.functionals, inner.weights) - rows.target
+        residual = held_out_residual(kernels, inner, rows)
         return 0.5 * jnp.sum((self.row_weights * residual) ** 2)
 
     def fixed_point(self, theta: Float[Array, "p"], start: Entries, steps: int = 30) -> Entries:

@@ -10,7 +10,7 @@ from kernelpde.functionals import (
     gram_diagonal,
     gram_of_blocks,
     jets,
-    matvec,
+    stacked_matvec,
 )
 from kernelpde.linalg import Dense, DenseFactor
 from kernelpde.problem import Block, Residual, Rows
@@ -34,13 +34,13 @@ class Inner(eqx.Module):
 
     **Attributes:**
 
-    - `functionals`: Φ as one batch.
+    - `rows`: Φ and b.
     - `weights`: z = (K_Φ + Σ)⁻¹ b.
     - `system`: the factored matrix.
     - `image`: Φu = K_Φ z.
     """
 
-    functionals: Functionals
+    rows: Rows
     weights: Float[Array, "M"]
     system: DenseFactor
     image: Float[Array, "M"]
@@ -53,26 +53,26 @@ def inner_map(kernels: Kernels, rows: Rows, solver: Dense) -> Inner:
     Differentiable in the kernels, forwards and backwards, at the cost of one more solve and one
     more product with the Gram matrix, which is not kept for it.
     """
-    union = concatenate(rows.batches)
 
     def product(vector: Float[Array, "M"]) -> Float[Array, "M"]:
-        return matvec(kernels, union, union, vector)
+        return stacked_matvec(kernels, rows.stacks, rows.stacks, vector)
 
-    matrix = gram_of_blocks(kernels, rows.batches)
-    system = solver.factorize(matrix, rows.variance, gram_diagonal(kernels, union))
+    batches = rows.batches
+    diagonal = gram_diagonal(kernels, concatenate(batches))
+    system = solver.factorize(gram_of_blocks(kernels, batches), rows.variance, diagonal)
     z = system.solve(rows.target, product=product)
     image = product(z) if solver.refinement else rows.target - system.added * z
-    return Inner(union, z, system, image)
+    return Inner(rows, z, system, image)
 
 
 def entries_of(
     kernels: Kernels,
-    expansion: Functionals,
+    expansion: tuple[Functionals, ...],
     residuals: tuple[Residual, ...],
     blocks: tuple[Block, ...],
 ) -> tuple[Float[Array, "_ _"], ...]:
     """The nonlinear jet entries, per condition, of a state given by weighted functionals."""
     return tuple(
-        jets(kernels, block.points, residual.nonlinear_terms, (expansion,))
+        jets(kernels, block.points, residual.nonlinear_terms, expansion)
         for residual, block in zip(residuals, blocks, strict=True)
     )

@@ -11,14 +11,14 @@ from jaxtyping import Array, Float
 
 from kernelpde.bilevel._inner import Inner
 from kernelpde.errors import InputError
-from kernelpde.functionals import Kernels, concatenate, matvec
+from kernelpde.functionals import Kernels, stacked_matvec
 from kernelpde.problem import Rows
 
 
 def held_out_residual(kernels: Kernels, inner: Inner, validation: Rows) -> Float[Array, "N"]:
     """r(θ) = κ_θ(Ψ, Φ) z(θ) - b at validation points: equation (outer_discrete_linearized)."""
-    union = concatenate(validation.batches)
-    return matvec(kernels, union, inner.functionals, inner.weights) - validation.target
+    seen = stacked_matvec(kernels, validation.stacks, inner.rows.stacks, inner.weights)
+    return seen - validation.target
 
 
 def leave_one_out_residual(inner: Inner) -> Float[Array, "M"]:

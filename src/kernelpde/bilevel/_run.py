@@ -51,6 +51,15 @@ _LARGEST = 20.0
 _BETTER = 0.9
 """How much lower the loss elsewhere must be to go there."""
 
+_FAR = 0.3
+"""A relative change of the state that leaves little of what was known of it."""
+
+_PATIENCE = 4
+"""So many steps at most in a row move the state alone."""
+
+_TRUST = 10
+"""So many such changes, and steps are taken only as far as the residuals allow."""
+
 _WANDERING = 4
 """So many moves that lead nowhere are the scatter of the validation points."""
 
@@ -117,6 +126,7 @@ class Run:
         self.pool_view = None if self.pool is None else self._zero_view(self.pool)
         self.memory: Any = None
         self.path: list[np.ndarray] = []
+        self.unsettled = self.held = self.far = 0
         self.starts = starts
         self.looks = 4
         self.started = time.perf_counter()
@@ -129,6 +139,11 @@ class Run:
     @property
     def kernels(self) -> Kernels:
         return self.parameters.kernels(jnp.asarray(self.theta))
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether whole steps have led nowhere for long enough to look for shorter ones."""
+        return self.far >= _TRUST
 
     def _zero_view(self, blocks: tuple[Block, ...]) -> View:
         entries = tuple(
@@ -291,9 +306,14 @@ class Run:
                 self.last_kernels, self.last_rows, self.last_reached, self.residuals, self.pool
             )
         loss, blocks, view = self._loss(self.kernels)
-        best, self.memory = self.optimizer.minimise(
-            self._evaluate(loss), self.theta, self.memory, 1.0
-        )
+        evaluate = self._evaluate(loss)
+        if self.unsettled >= 2 and self.held < _PATIENCE and tolerance > 0.0:
+            # Far from a solution the loss says little about the kernel: let the state come first.
+            self.held += 1
+            best = evaluate(self.theta)
+        else:
+            self.held = 0
+            best, self.memory = self.optimizer.minimise(evaluate, self.theta, self.memory, 1.0)
         if not best.finite:
             self.nugget *= 10.0
             if self.nugget > self.solver.largest_nugget:
@@ -314,8 +334,10 @@ class Run:
             kernels,
             reached,
             (train_weights, validation_weights),
-            jnp.asarray(np.asarray(self.method.lengths)),
+            jnp.asarray(np.asarray(self.method.lengths)[: None if self.doubtful else 1]),
         )
+        self.unsettled = self.unsettled + 1 if float(progress.change) > _FAR else 0
+        self.far += self.unsettled > 0
         self.train = progress.train
         self.last_kernels, self.last_rows, self.last_reached = kernels, loss.rows, reached
         if self.pool is not None:

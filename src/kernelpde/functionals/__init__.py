@@ -1,8 +1,10 @@
 """Linear functionals of fields, and Gram matrices between batches of them."""
 
 from kernelpde.functionals._batch import Functionals as Functionals
+from kernelpde.functionals._batch import Stack as Stack
 from kernelpde.functionals._batch import concatenate as concatenate
 from kernelpde.functionals._batch import evaluation as evaluation
+from kernelpde.functionals._batch import expansion as expansion
 from kernelpde.functionals._gram import DEFAULT_MEMORY as DEFAULT_MEMORY
 from kernelpde.functionals._gram import gram as gram
 from kernelpde.functionals._gram import gram_diagonal as gram_diagonal
@@ -10,6 +12,7 @@ from kernelpde.functionals._gram import gram_in_tiles as gram_in_tiles
 from kernelpde.functionals._gram import gram_of_blocks as gram_of_blocks
 from kernelpde.functionals._gram import jets as jets
 from kernelpde.functionals._gram import matvec as matvec
+from kernelpde.functionals._gram import stacked_matvec as stacked_matvec
 from kernelpde.functionals._jet import ComplexJet as ComplexJet
 from kernelpde.functionals._jet import Frame as Frame
 from kernelpde.functionals._jet import Jet as Jet

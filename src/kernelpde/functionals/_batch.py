@@ -1,9 +1,11 @@
 """Batches of linear functionals."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from kernelpde.errors import InputError
@@ -66,4 +68,57 @@ def concatenate(batches: Sequence[Functionals]) -> Functionals:
         jnp.concatenate([batch.points for batch in widened]),
         jnp.concatenate([batch.coefficients for batch in widened]),
         terms,
+    )
+
+
+class Stack(eqx.Module):
+    """Several functionals at each of N points, one per equation: φ_{rn}(u) = Σₜ c_{nrt} j_t(xₙ).
+
+    Rows are ordered equation by equation. What the functionals have in common, their points, is
+    kept once: products with vectors evaluate the kernel once per pair of points and not once per
+    pair of rows.
+
+    **Attributes:**
+
+    - `points`: xₙ.
+    - `coefficients`: c_{nrt}.
+    - `terms`: the jet entries j_t.
+    - `used`: for each equation, the numbers of the entries in it.
+    """
+
+    points: Float[Array, "N d"]
+    coefficients: Float[Array, "N R T"]
+    terms: tuple[Term, ...] = eqx.field(static=True)
+    used: tuple[tuple[int, ...], ...] = eqx.field(static=True)
+
+    def __len__(self) -> int:
+        return self.points.shape[0] * len(self.used)
+
+    @property
+    def batches(self) -> tuple[Functionals, ...]:
+        """One batch per equation, without idle entries."""
+        return tuple(
+            Functionals(
+                self.points, self.coefficients[:, r, list(used)], tuple(self.terms[t] for t in used)
+            )
+            for r, used in enumerate(self.used)
+        )
+
+    def weighted(self, weights: Float[Array, "RN"]) -> Functionals:
+        """Σᵣ w_{rn} φ_{rn}, one functional per point."""
+        by_equation = weights.reshape(len(self.used), -1)
+        return Functionals(
+            self.points, jnp.einsum("rn,nrt->nt", by_equation, self.coefficients), self.terms
+        )
+
+    def applied(self, entries: Float[Array, "N T"]) -> Float[Array, "RN"]:
+        """φ_{rn} of something with these jet entries."""
+        return jnp.einsum("nrt,nt->rn", self.coefficients, entries).reshape(-1)
+
+
+def expansion(stacks: Sequence[Stack], weights: Float[Array, "M"]) -> tuple[Functionals, ...]:
+    """Σᵢ wᵢ φᵢ over the rows of all stacks, as one functional per point."""
+    ends = np.cumsum([0, *(len(stack) for stack in stacks)])
+    return tuple(
+        stack.weighted(weights[a:b]) for stack, (a, b) in zip(stacks, pairwise(ends), strict=True)
     )

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from kernelpde.functionals._batch import Functionals, concatenate
+from kernelpde.functionals._batch import Functionals, Stack, concatenate, expansion
 from kernelpde.functionals._jet import Term
 from kernelpde.functionals._prior import Kernels, Mixed, latents_of
 
@@ -182,6 +182,27 @@ def matvec(
     - `memory`: bytes that a tile may take.
     """
     return _in_row_tiles(lambda rows: gram(kernels, rows, right) @ vector, left, len(right), memory)
+
+
+def stacked_matvec(
+    kernels: Kernels,
+    left: Sequence[Stack],
+    right: Sequence[Stack],
+    vector: Float[Array, "N"],
+    *,
+    memory: int = DEFAULT_MEMORY,
+) -> Float[Array, "M"]:
+    """κ(Φ, Ψ) v for the rows of stacks: as `matvec`, once per pair of points."""
+    weighted = expansion(right, vector)
+    if all(len(stack.used) == 1 for stack in left):
+        rows = concatenate([batch for stack in left for batch in stack.batches])
+        columns = concatenate(weighted)
+        return matvec(kernels, rows, columns, jnp.ones(len(columns)), memory=memory)
+    parts = [
+        stack.applied(jets(kernels, stack.points, stack.terms, weighted, memory=memory))
+        for stack in left
+    ]
+    return jnp.concatenate(parts)
 
 
 def _in_row_tiles(function: Callable, rows, columns: int, memory: int) -> Array:

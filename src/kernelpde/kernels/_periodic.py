@@ -10,6 +10,7 @@ from jaxtyping import Array, Float
 
 from kernelpde.arrays import Numbers
 from kernelpde.errors import InputError
+from kernelpde.kernels._circle import half_angle
 from kernelpde.kernels._kernel import AbstractKernel, Coordinates
 from kernelpde.kernels._multiindex import OrderPair, plus
 from kernelpde.kernels._parameters import log_of_positive, per_coordinate
@@ -54,7 +55,7 @@ class Periodic(AbstractKernel):
             )
         wanted = {plus(alpha, beta) for alpha, beta in orders}
         factors = [
-            _circle(x[i] - y[i], strengths[i], periods[i], max(gamma[i] for gamma in wanted))
+            _circle(x[i], y[i], strengths[i], periods[i], max(gamma[i] for gamma in wanted))
             for i in range(dimension)
         ]
 
@@ -70,10 +71,9 @@ class Periodic(AbstractKernel):
         ]
 
 
-def _circle(difference: Array, strength: Array, period: float, highest: int) -> list[Array]:
-    """g = exp(h) and its derivatives, h(d) = c (cos ωd - 1), by g' = h' g and Leibniz."""
-    half = (pi / period) * difference
-    sine, cosine = jnp.sin(half), jnp.cos(half)
+def _circle(x: Array, y: Array, strength: Array, period: float, highest: int) -> list[Array]:
+    """g = exp(h) and its derivatives in d = x - y, h = c (cos ωd - 1), by g' = h' g and Leibniz."""
+    sine, cosine = half_angle(x, y, period)
     sine_full, cosine_full = 2.0 * sine * cosine, 1.0 - 2.0 * sine * sine
     cycle = [cosine_full, -sine_full, -cosine_full, sine_full]
     omega = 2.0 * pi / period

@@ -28,6 +28,7 @@ from jaxtyping import Array, Float
 
 from kernelpde.arrays import Numbers
 from kernelpde.errors import InputError
+from kernelpde.kernels._circle import half_angle
 from kernelpde.kernels._kernel import AbstractKernel, Coordinates
 from kernelpde.kernels._multiindex import MultiIndex, OrderPair, plus
 from kernelpde.kernels._parameters import log_of_positive, per_coordinate
@@ -69,8 +70,10 @@ class AbstractRadial(AbstractKernel):
         highest = [max(gamma[i] for gamma in wanted) for i in range(len(x))]
         straight = all(period is None for period in periods)
         squares = [
-            [w * d * d, 2.0 * w * d, 2.0 * w] if period is None else _chord(d, w, period, most)
-            for w, d, period, most in zip(weights, difference, periods, highest, strict=True)
+            [w * d * d, 2.0 * w * d, 2.0 * w] if period is None else _chord(a, b, w, period, most)
+            for a, b, w, d, period, most in zip(
+                x, y, weights, difference, periods, highest, strict=True
+            )
         ]
         s = sum(square[0] for square in squares)
         factor, profile = self.profile(jnp.asarray(s), max(map(sum, wanted)))
@@ -91,10 +94,9 @@ class AbstractRadial(AbstractKernel):
         ]
 
 
-def _chord(difference: Array, weight: Array, period: float, highest: int) -> list[Array]:
-    """w (P/π)² sin²(π d / P) and its derivatives in d, at least two of them."""
-    half = (pi / period) * difference
-    sine, cosine = jnp.sin(half), jnp.cos(half)
+def _chord(x: Array, y: Array, weight: Array, period: float, highest: int) -> list[Array]:
+    """w (P/π)² sin²(π (x - y) / P) and its derivatives in x, at least two of them."""
+    sine, cosine = half_angle(x, y, period)
     double, complement = 2.0 * sine * cosine, 1.0 - 2.0 * sine * sine
     cycle = [complement, -double, -complement, double]
     omega = 2.0 * pi / period

@@ -4,7 +4,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from kernelpde.functionals import Functionals
+from kernelpde.functionals import Functionals, Stack, expansion
 from kernelpde.problem._problem import Block
 from kernelpde.problem._residual import Residual
 
@@ -14,16 +14,25 @@ class Rows(eqx.Module):
 
     **Attributes:**
 
-    - `batches`: Φ, one batch per condition and component.
+    - `stacks`: Φ, one stack per condition.
     - `target`: b = Φuᵏ - F(uᵏ).
     - `variance`: the diagonal of Σ.
     - `curved`: per condition, the coefficients of the entries in which its residual is nonlinear.
     """
 
-    batches: tuple[Functionals, ...]
+    stacks: tuple[Stack, ...]
     target: Float[Array, "M"]
     variance: Float[Array, "M"]
     curved: tuple[Float[Array, "_ _ _"], ...]
+
+    @property
+    def batches(self) -> tuple[Functionals, ...]:
+        """Φ with one batch per condition and equation."""
+        return tuple(batch for stack in self.stacks for batch in stack.batches)
+
+    def expansion(self, weights: Float[Array, "M"]) -> tuple[Functionals, ...]:
+        """Σᵢ wᵢ φᵢ, one functional per point of each condition."""
+        return expansion(self.stacks, weights)
 
     def through_jets(self, entries: tuple[Array, ...]) -> Float[Array, "M"]:
         """The part of Φu that comes from the nonlinear entries."""
@@ -37,22 +46,12 @@ def linearised(
     jets_there: tuple[Float[Array, "_ _"], ...],
 ) -> Rows:
     """The residuals at the points of `blocks`, linearised at a state given by its entries."""
-    batches, targets, variances, curved = [], [], [], []
+    stacks, targets, variances, curved = [], [], [], []
     for residual, block, entries in zip(residuals, blocks, jets_there, strict=True):
         value, slope = residual.linearise(block.points, block.normals, block.data, entries)
-        batches.extend(_functionals_of(residual, block.points, slope))
+        stacks.append(Stack(block.points, slope, residual.terms, residual.components))
         nonlinear = slope[:, :, list(residual.nonlinear)]
         curved.append(nonlinear)
         targets.append((jnp.einsum("nrk,nk->nr", nonlinear, entries) - value).T.reshape(-1))
         variances.append(jnp.tile(block.noise**2, len(residual.components)))
-    return Rows(tuple(batches), jnp.concatenate(targets), jnp.concatenate(variances), tuple(curved))
-
-
-def _functionals_of(
-    residual: Residual, points: Float[Array, "N d"], coefficients: Float[Array, "N R T"]
-) -> tuple[Functionals, ...]:
-    """The linearised residual's functionals, one batch per component, without idle terms."""
-    return tuple(
-        Functionals(points, coefficients[:, r, list(used)], tuple(residual.terms[t] for t in used))
-        for r, used in enumerate(residual.components)
-    )
+    return Rows(tuple(stacks), jnp.concatenate(targets), jnp.concatenate(variances), tuple(curved))

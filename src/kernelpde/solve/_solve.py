@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping
+from typing import ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -26,8 +27,14 @@ _UNRESOLVED = 1e-3
 """A settled iteration that keeps this part of the initial misfit has not met its conditions."""
 
 
+_LOST = 1e3
+"""A misfit so many times the initial one ends the trust in full steps."""
+
+
 class GaussNewton(eqx.Module):
     """Full steps, always taken, as published."""
+
+    trust: ClassVar[int] = 0
 
     @property
     def lengths(self) -> tuple[float, ...]:
@@ -44,18 +51,23 @@ class GaussNewton(eqx.Module):
 
 
 class LevenbergMarquardt(eqx.Module):
-    """Full steps where they serve; otherwise shortened, and then damped.
+    """Full steps on trust; if they lead nowhere, shortened, and then damped.
 
-    Every step goes as far along its way as lowers the merit most. Where that is less than a quarter
-    of the way, the next step is damped more; after a full one, less.
+    On the way to a solution full steps may pass through worse states, where an iteration that
+    lowers its merit at every step creeps. So some are taken on trust. If they have not settled by
+    then, the best state is taken up again, and from there every step goes as far along its way as
+    lowers the merit most. Where that is less than a quarter of the way, the next step is damped
+    more; after a full one, less.
 
     **Arguments:**
 
+    - `trust`: how many full steps to take first.
     - `first`: the smallest damping that is not zero, relative to the diagonal.
     - `factor`: by which it grows and shrinks.
     - `last`: where to give up.
     """
 
+    trust: int = 20
     first: float = 1e-8
     factor: float = 10.0
     last: float = 1e8
@@ -158,11 +170,15 @@ class _Iteration:
         self.damping = 0.0
         self.history: list[Record] = []
         self.kept: Outcome | None = None
+        self.best: Outcome | None = None
+        self.trust = method.trust
         self.initial_misfit = np.inf
         self.condition = np.inf
         self.result: RESULT | None = None
 
-    def _step(self, damping: float, lengths: tuple[float, ...], sweeps: int) -> Outcome:
+    def _step(
+        self, damping: float, lengths: tuple[float, ...], sweeps: int, trusted: bool = False
+    ) -> Outcome:
         started = time.perf_counter()
         outcome = take_step(
             self.problem.residuals,
@@ -186,7 +202,7 @@ class _Iteration:
             len(self.history) + 1,
             damping,
             float(outcome.length),
-            finite and (sweeps > 0 or self.method.accepts(outcome)),
+            finite and (sweeps > 0 or trusted or self.method.accepts(outcome)),
             dict(zip(names, np.asarray(outcome.residual_rms).tolist(), strict=True)),
             float(outcome.merit),
             float(outcome.change),
@@ -201,8 +217,37 @@ class _Iteration:
     def _keep(self, outcome: Outcome) -> None:
         self.state, self.kept = outcome.state, outcome
 
+    def _trusted(self, tolerance: float) -> None:
+        """One full step, kept whatever its merit; the best state is remembered."""
+        self.trust -= 1
+        outcome = self._step(0.0, (1.0,) * len(self.method.lengths), 0, trusted=True)
+        finite = bool(outcome.finite)
+        if finite:
+            self._keep(outcome)
+            if self.best is None or outcome.misfit < self.best.misfit:
+                self.best = outcome
+            settled = self._settled(tolerance)
+            if settled is not None:
+                self._finish(settled, outcome)
+                return
+        if outcome.result == LINEAR.not_positive_definite:
+            self.result = RESULT.not_positive_definite
+        elif not finite or self.trust == 0 or float(outcome.misfit) > _LOST * self.initial_misfit:
+            self.trust = 0
+            self.yardstick = self.first_diagonal
+            if self.best is not None:
+                self._keep(self.best)
+
+    def _finish(self, settled: RESULT, outcome: Outcome) -> None:
+        noisy = any(np.any(np.asarray(block.noise) > 0) for block in self.blocks)
+        left = float(outcome.misfit) / max(self.initial_misfit, 1e-300)
+        self.result = RESULT.unresolved if left > _UNRESOLVED and not noisy else settled
+
     def advance(self, tolerance: float) -> None:
         """One step, and what follows from it."""
+        if self.trust > 0:
+            self._trusted(tolerance)
+            return
         outcome = self._step(self.damping, self.method.lengths, 0)
         last = self.history[-1]
         settled = self._settled(tolerance) if bool(outcome.finite) else None
@@ -213,9 +258,7 @@ class _Iteration:
         near = last.length == 1.0 and last.damping == 0.0 and last.change < _NEAR
         self.yardstick = jnp.zeros_like(self.first_diagonal) if near else self.first_diagonal
         if settled is not None:
-            noisy = any(np.any(np.asarray(block.noise) > 0) for block in self.blocks)
-            left = float(outcome.misfit) / max(self.initial_misfit, 1e-300)
-            self.result = RESULT.unresolved if left > _UNRESOLVED and not noisy else settled
+            self._finish(settled, outcome)
         elif outcome.result == LINEAR.not_positive_definite:
             self.result = RESULT.not_positive_definite
         elif damping is None:

@@ -15,7 +15,7 @@ from kernelpde.functionals import (
     gram_diagonal,
     gram_of_blocks,
     jets,
-    matvec,
+    stacked_matvec,
 )
 from kernelpde.linalg import LINEAR, Dense
 from kernelpde.problem import Block, Residual, linearised
@@ -162,23 +162,23 @@ def take_step(
     applied = rows.through_jets(state.jets) + state.linear
 
     # Solve.
-    union = concatenate(rows.batches)
-    diagonal = gram_diagonal(kernels, union)
+    batches = rows.batches
+    diagonal = gram_diagonal(kernels, concatenate(batches))
 
     def product(vector: Float[Array, "M"]) -> Float[Array, "M"]:
         # Not the matrix: with nothing else to be kept for, it is factored where it stands.
-        return matvec(kernels, union, union, vector)
+        return stacked_matvec(kernels, rows.stacks, rows.stacks, vector)
 
     nugget = jnp.maximum(solver.nugget, _SMALLEST_NUGGET)
     shrink = damping / (nugget + damping)
     damped_noise = variance * (1.0 + damping / nugget) + damping * diagonal
-    system = solver.factorize(gram_of_blocks(kernels, rows.batches), damped_noise, diagonal)
+    system = solver.factorize(gram_of_blocks(kernels, batches), damped_noise, diagonal)
     rhs = rows.target - shrink * applied
     z = system.solve(rhs, sweeps, product)
     image = jax.lax.cond(sweeps > 0, product, lambda v: rhs - system.added * v, z)
 
     # Where the whole step leads.
-    increments = _increments(residuals, blocks, rows.batches, z)
+    increments = rows.expansion(z)
     jet_increments = tuple(
         jets(kernels, block.points, residual.nonlinear_terms, increments)
         for residual, block in zip(residuals, blocks, strict=True)
@@ -223,7 +223,6 @@ def take_step(
     new = on_the_way(length)
     whole = (length == 1.0) & (damping == 0.0)
     merit, misfit, residual_now = judged(new)
-    rows = residual_now.shape[0]
     return Outcome(
         new,
         jnp.stack([jnp.sqrt(jnp.mean(residual_now[a:b] ** 2)) for a, b in spans]),
@@ -233,8 +232,8 @@ def take_step(
         close | (merit < merit_before * jnp.where(whole, 1 + _MERIT_ROUNDING, 1 - _MERIT_ROUNDING)),
         length,
         _change(state, new),
-        jnp.sqrt(misfit_before / rows),
-        jnp.sqrt(misfit / rows),
+        jnp.sqrt(misfit_before / rows.target.shape[0]),
+        jnp.sqrt(misfit / rows.target.shape[0]),
         diagonal,
         system.nugget,
         system.condition(),
@@ -271,27 +270,3 @@ def _spans(residuals: tuple[Residual, ...], blocks: tuple[Block, ...]) -> list[t
     sizes = [len(b.points) * len(r.components) for r, b in zip(residuals, blocks, strict=True)]
     ends = np.cumsum([0, *sizes]).tolist()
     return list(pairwise(ends))
-
-
-def _increments(
-    residuals: tuple[Residual, ...],
-    blocks: tuple[Block, ...],
-    batches: tuple[Functionals, ...],
-    z: Float[Array, "M"],
-) -> tuple[Functionals, ...]:
-    """κ(·, Φ) z as weighted functionals, the components of a condition added up."""
-    ends = np.cumsum([0, *(len(batch) for batch in batches)])
-    weighted = iter(
-        [batch.scaled(z[a:b]) for batch, (a, b) in zip(batches, pairwise(ends), strict=True)]
-    )
-    return tuple(
-        Functionals(
-            block.points,
-            sum(
-                (next(weighted).on_terms(residual.terms).coefficients for _ in residual.components),
-                start=jnp.zeros((len(block.points), len(residual.terms))),
-            ),
-            residual.terms,
-        )
-        for residual, block in zip(residuals, blocks, strict=True)
-    )

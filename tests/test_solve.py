@@ -253,9 +253,9 @@ def test_an_equation_in_space_time():
     assert rms(solution["u"].d("t")(grid) + exact) < 1e-4
 
 
-def test_damping_rescues_a_start_that_full_steps_overshoot():
-    """The regularised eikonal equation from u = 0: the first full step is 60 times too long."""
-    problem = kp.Problem(
+def eikonal():
+    """The regularised eikonal equation; from u = 0 the first full step is 60 times too long."""
+    return kp.Problem(
         kp.Condition(
             "equation",
             SQUARE.interior,
@@ -264,10 +264,39 @@ def test_damping_rescues_a_start_that_full_steps_overshoot():
         kp.Condition("boundary", SQUARE.boundary, lambda p, u: u.value),
         fields=[kp.Field("u", kp.Matern(3.5, 0.5))],
     )
-    solution = kp.solve(problem, {"equation": 200, "boundary": 80}, solver=kp.Dense(1e-10))
+
+
+def test_damping_rescues_a_start_that_full_steps_overshoot():
+    solution = kp.solve(
+        eikonal(),
+        {"equation": 200, "boundary": 80},
+        solver=kp.Dense(1e-10),
+        method=kp.LevenbergMarquardt(trust=0),
+    )
     assert solution.history[0].length < 1.0
     merits = [r.merit for r in solution.history[:3]]
     assert merits[2] < merits[1] < merits[0]
+    assert solution.residuals["equation"]["rms"] < 1e-4
+
+
+def test_full_steps_on_trust_end_where_damped_ones_do():
+    points = {"equation": 200, "boundary": 80}
+    trusting = kp.solve(eikonal(), points, solver=kp.Dense(1e-10))
+    careful = kp.solve(
+        eikonal(), points, solver=kp.Dense(1e-10), method=kp.LevenbergMarquardt(trust=0)
+    )
+    assert trusting.converged
+    np.testing.assert_allclose(trusting["u"](GRID), careful["u"](GRID), atol=1e-6)
+
+
+def test_trust_that_is_disappointed_goes_back_to_the_best_state():
+    """After one full step on trust the eikonal equation is 60 times too far; damping saves it."""
+    points = {"equation": 200, "boundary": 80}
+    solution = kp.solve(
+        eikonal(), points, solver=kp.Dense(1e-10), method=kp.LevenbergMarquardt(trust=1)
+    )
+    assert solution.history[0].length == 1.0
+    assert solution.converged
     assert solution.residuals["equation"]["rms"] < 1e-4
 
 

@@ -18,6 +18,8 @@ from kernelpde.errors import InputError as InputError
 from kernelpde.errors import KernelPDEError as KernelPDEError
 from kernelpde.errors import PrecisionError as PrecisionError
 from kernelpde.errors import SolveError as SolveError
+from kernelpde.evolve import Evolution as Evolution
+from kernelpde.evolve import march as march
 from kernelpde.geometry import Ball as Ball
 from kernelpde.geometry import Box as Box
 from kernelpde.geometry import PointCloud as PointCloud
@@ -37,6 +39,8 @@ from kernelpde.problem import ComplexField as ComplexField
 from kernelpde.problem import Condition as Condition
 from kernelpde.problem import Field as Field
 from kernelpde.problem import Problem as Problem
+from kernelpde.problem import load_kernels as load_kernels
+from kernelpde.problem import save_kernels as save_kernels
 from kernelpde.solve import RESULT as RESULT
 from kernelpde.solve import GaussNewton as GaussNewton
 from kernelpde.solve import LevenbergMarquardt as LevenbergMarquardt

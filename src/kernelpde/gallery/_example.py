@@ -51,6 +51,6 @@ def _sizes(error: np.ndarray) -> dict[str, float]:
     return {"l2": float(np.sqrt(np.mean(error**2))), "linf": float(np.max(np.abs(error)))}
 
 
-def product_grid(*axes: Float[np.ndarray, "n"] | Array) -> Float[np.ndarray, "m d"]:
+def product_grid(*axes: Float[np.ndarray, "_"] | Array) -> Float[np.ndarray, "m d"]:
     """All combinations of coordinates, one point per row."""
     return np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(axes))

@@ -2,6 +2,8 @@
 
 from kernelpde.problem._fields import ComplexField as ComplexField
 from kernelpde.problem._fields import Field as Field
+from kernelpde.problem._persistence import load_kernels as load_kernels
+from kernelpde.problem._persistence import save_kernels as save_kernels
 from kernelpde.problem._problem import Block as Block
 from kernelpde.problem._problem import Condition as Condition
 from kernelpde.problem._problem import Problem as Problem

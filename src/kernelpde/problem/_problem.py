@@ -17,7 +17,7 @@ from kernelpde.geometry import AbstractRegion, Patch, Patches, PointCloud, Space
 from kernelpde.kernels import AbstractKernel, bind_coordinates, hyperparameters, wind
 from kernelpde.precision import require_float64
 from kernelpde.problem._fields import ComplexField, Field, real_fields
-from kernelpde.problem._residual import trace_residual
+from kernelpde.problem._residual import Residual, trace_residual
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,18 +124,7 @@ class Problem:
         self.complex_fields = pairs
         self.fields = tuple(replace(f, kernel=self._bound(f.kernel)) for f in flat)
         self.mixing = None if mixing is None else _square(mixing, len(flat))
-        self.residuals = tuple(
-            trace_residual(
-                c.name,
-                c.residual,
-                tuple(f.name for f in flat),
-                self.frame,
-                c.region.has_normals,
-                _arrays(c.data),
-                pairs,
-            )
-            for c in conditions
-        )
+        self.residuals = self._traced()
 
     def _bound(self, kernel: AbstractKernel) -> AbstractKernel:
         """A kernel that knows the domain's coordinates and periods."""
@@ -155,6 +144,29 @@ class Problem:
             replace(f, kernel=self._bound(k)) for f, k in zip(self.fields, kernels, strict=True)
         )
         return other
+
+    def with_conditions(self, conditions: Sequence[Condition]) -> "Problem":
+        """The same fields and kernels under other conditions."""
+        other = copy(self)
+        other.conditions = tuple(conditions)
+        other.space = _common_space(conditions)
+        other.residuals = other._traced()
+        return other
+
+    def _traced(self) -> tuple[Residual, ...]:
+        names = tuple(field.name for field in self.fields)
+        return tuple(
+            trace_residual(
+                c.name,
+                c.residual,
+                names,
+                self.frame,
+                c.region.has_normals,
+                _arrays(c.data),
+                self.complex_fields,
+            )
+            for c in self.conditions
+        )
 
     @property
     def hyperparameters(self) -> dict[str, dict[str, np.ndarray]]:

@@ -1,0 +1,252 @@
+"""A long time axis in causal windows: the end of one is the beginning of the next."""
+
+import inspect
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import pairwise
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from kernelpde.arrays import Numbers
+from kernelpde.bilevel import Learned, learn
+from kernelpde.errors import InputError
+from kernelpde.geometry import Patch, Patches, PointCloud, Space
+from kernelpde.linalg import Dense
+from kernelpde.problem import Condition, Problem
+from kernelpde.solve import GaussNewton, LevenbergMarquardt, Solution, solve
+
+
+@dataclass(frozen=True, eq=False)
+class Evolution:
+    """Solutions on successive windows of time, seen as one.
+
+    **Attributes:**
+
+    - `times`: ends of the windows, one more than there are windows.
+    - `solutions`: one per window.
+    - `learned`: what learning in the first window has led to; `None` if nothing was learned.
+    - `seconds`: what each window took.
+    """
+
+    times: Float[np.ndarray, "W"]
+    solutions: tuple[Solution, ...]
+    learned: Learned | None
+    seconds: tuple[float, ...]
+
+    @property
+    def converged(self) -> bool:
+        return all(solution.converged for solution in self.solutions)
+
+    @property
+    def problem(self) -> Problem:
+        """The problem of the first window, with the kernels that all windows share."""
+        return self.solutions[0].problem
+
+    def __getitem__(self, field: str) -> Callable[[Numbers], Array]:
+        """A field as a function of points, each looked up in the window of its time."""
+        views = [solution[field] for solution in self.solutions]
+        return lambda points: self._evaluated(list(views), points)
+
+    def d(self, field: str, *coordinates: int | str) -> Callable[[Numbers], Array]:
+        """A partial derivative of a field as a function of points."""
+        views = [solution[field].d(*coordinates) for solution in self.solutions]
+        return lambda points: self._evaluated(views, points)
+
+    def _evaluated(self, views: list[Callable], points: Numbers) -> Array:
+        where = np.asarray(points, dtype=np.float64)
+        space = self.problem.space
+        assert space.time is not None
+        if where.ndim < 1 or where.shape[-1] != len(space.coordinates):
+            raise InputError(
+                f"Expected points with {len(space.coordinates)} coordinates on the last axis; "
+                f"got shape {where.shape}."
+            )
+        flat = where.reshape(-1, where.shape[-1])
+        inside = np.searchsorted(
+            self.times[1:-1], flat[:, space.coordinates.index(space.time)], side="right"
+        )
+        most = max(int(np.max(np.bincount(inside, minlength=len(views)))), 1)
+        values: np.ndarray | None = None
+        for number, view in enumerate(views):
+            rows = np.flatnonzero(inside == number)
+            if len(rows):
+                # All windows get as many points as the fullest one, so that one program serves all.
+                padded = flat[np.resize(rows, most)]
+                found = np.asarray(view(padded))[: len(rows)]
+                values = np.zeros(len(flat), dtype=found.dtype) if values is None else values
+                values[rows] = found
+        assert values is not None
+        return jnp.asarray(values.reshape(where.shape[:-1]))
+
+    def __repr__(self) -> str:
+        state = "converged" if self.converged else "NOT converged"
+        lines = [f"Evolution: {len(self.solutions)} windows, {state}."]
+        for begin, end, solution, spent in zip(
+            self.times[:-1], self.times[1:], self.solutions, self.seconds, strict=True
+        ):
+            sizes = ", ".join(f"{n} {s['rms']:.1e}" for n, s in solution.residuals.items())
+            lines.append(
+                f"  {begin:g} to {end:g}: {solution.steps} steps, {spent:.1f} s, residuals {sizes}"
+            )
+        return "\n".join(lines)
+
+
+def march(
+    problem: Problem,
+    windows: int,
+    points: Mapping[str, int],
+    *,
+    initial: str = "initial",
+    order: int = 1,
+    learning: Mapping[str, Any] | None = None,
+    method: GaussNewton | LevenbergMarquardt | None = None,
+    solver: Dense | None = None,
+    seed: int = 0,
+    sampling: str = "halton",
+    throw: bool = True,
+    callback: Callable[[int, Solution], None] | None = None,
+) -> Evolution:
+    """Solve an evolution problem window by window; the cost grows with their number, not its cube.
+
+    In each window the conditions are those of the problem, cut to it; the initial condition of the
+    second and later ones is the end of the one before, for every field. All share their kernels.
+
+    **Arguments:**
+
+    - `problem`: on a domain with a time coordinate, all of the time axis.
+    - `windows`: how many, of equal length.
+    - `points`: for each condition how many points in each window.
+    - `initial`: the name of the condition at the beginning of time.
+    - `order`: of the equation in time; 2 hands over first time derivatives too.
+    - `learning`: if given, kernels are learned in the first window by `learn` with these options.
+    - `method`, `solver`, `sampling`, `throw`: as in `solve`.
+    - `seed`: of the points; every window has its own.
+    - `callback`: called with the number and the solution of each window.
+    """
+    space = problem.space
+    names = [condition.name for condition in problem.conditions]
+    if space.time is None or space.duration is None:
+        raise InputError("march: the domain has no time coordinate: Box(t=(0, 1), ..., time='t').")
+    if windows < 1 or order not in (1, 2):
+        raise InputError(
+            f"march: expected at least one window and order 1 or 2; got {windows} and {order}."
+        )
+    if initial not in names or initial not in points:
+        raise InputError(
+            f"march: no condition {initial!r} with a number of points; the conditions are "
+            f"{', '.join(map(repr, names))}."
+        )
+    times = np.linspace(*space.duration, windows + 1)
+    solutions: list[Solution] = []
+    spent: list[float] = []
+    learned: Learned | None = None
+    kernels = problem.kernels
+    for number, (begin, end) in enumerate(pairwise(times)):
+        started = time.perf_counter()
+        conditions = []
+        for condition in problem.conditions:
+            if condition.name == initial and solutions:
+                conditions.append(
+                    _continued(
+                        problem, condition, solutions[-1], begin, points, order, sampling, seed
+                    )
+                )
+            else:
+                cut = _cut(condition, space, begin, end, number == windows - 1)
+                conditions.extend([] if cut is None else [cut])
+        window = problem.with_conditions(conditions).with_kernels(kernels)
+        counts = {
+            c.name: points[c.name] for c in conditions if not isinstance(c.region, PointCloud)
+        }
+        if learning is not None and number == 0:
+            learned = learn(window, counts, seed=seed, sampling=sampling, throw=throw, **learning)
+            window = learned.problem
+            kernels = window.kernels
+        solution = solve(
+            window,
+            counts,
+            seed=seed + 104_729 * (number + 1),
+            sampling=sampling,
+            method=method,
+            solver=solver,
+            throw=throw,
+        )
+        solutions.append(solution)
+        spent.append(time.perf_counter() - started)
+        if callback is not None:
+            callback(number, solution)
+    return Evolution(times, tuple(solutions), learned, tuple(spent))
+
+
+def _cut(
+    condition: Condition, space: Space, begin: float, end: float, last: bool
+) -> Condition | None:
+    """A condition on the part of its region in a window; `None` if its points are elsewhere."""
+    region = condition.region
+    if not isinstance(region, PointCloud):
+        assert isinstance(region, Patch | Patches)
+        return replace(condition, where=region.during(begin, end))
+    when = region.points[:, space.coordinates.index(str(space.time))]
+    inside = (when >= begin) & ((when <= end) if last else (when < end))
+    if not inside.any():
+        return None
+    normals = None if region.normals is None else region.normals[inside]
+    noise = np.asarray(condition.noise, dtype=float)
+    return replace(
+        condition,
+        where=PointCloud(region.points[inside], normals, region.name),
+        noise=noise[inside] if noise.ndim else condition.noise,
+        data={key: np.asarray(values)[inside] for key, values in condition.data.items()},
+    )
+
+
+def _continued(
+    problem: Problem,
+    condition: Condition,
+    before: Solution,
+    begin: float,
+    points: Mapping[str, int],
+    order: int,
+    sampling: str,
+    seed: int,
+) -> Condition:
+    """Every field is what it was at the end of the window before."""
+    space = problem.space
+    assert space.time is not None
+    rng = np.random.default_rng([seed, int(1e6 * begin)])
+    drawn = condition.region.sample(points[condition.name], rng, sampling).points.copy()
+    drawn[:, space.coordinates.index(space.time)] = begin
+    names = tuple(field.name for field in problem.fields)
+    data = {}
+    for name in names:
+        view = before[name]
+        data[f"{name}_before"] = np.asarray(view(drawn))
+        if order == 2:
+            data[f"{name}_rate_before"] = np.asarray(view.d(space.time)(drawn))
+    residual = _handing_over(names, space.time, order)
+    return Condition(condition.name, PointCloud(drawn, name=condition.name), residual, data=data)
+
+
+@lru_cache(maxsize=64)
+def _handing_over(fields: tuple[str, ...], when: str, order: int) -> Callable:
+    """The residual u - u_before for all fields; one object for all windows, compiled once."""
+    suffixes = ("before", "rate_before")[:order]
+    data = [f"{name}_{suffix}" for name in fields for suffix in suffixes]
+
+    def residual(x, *given):
+        jets = dict(zip(fields, given[: len(fields)], strict=True))
+        known = dict(zip(data, given[len(fields) :], strict=True))
+        parts = [jets[name].value - known[f"{name}_before"] for name in fields]
+        if order == 2:
+            parts += [jets[name].d(when) - known[f"{name}_rate_before"] for name in fields]
+        return tuple(parts)
+
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    parameters = [inspect.Parameter(name, kind) for name in ("x", *fields, *data)]
+    residual.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    return residual

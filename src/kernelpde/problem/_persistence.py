@@ -1,0 +1,106 @@
+"""Learned hyperparameters on disk: JSON, exact to the last bit, applied to any problem they fit."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from kernelpde.errors import InputError
+from kernelpde.problem._problem import Problem
+
+_FORMAT, _VERSION = "kernelpde kernels", 1
+
+
+def save_kernels(path: str | Path, problem: Problem) -> None:
+    """Write the hyperparameters of a problem's kernels.
+
+    The file holds numbers by field and name, as the kernels keep them: logarithms of positive ones.
+
+    **Arguments:**
+
+    - `path`: a file, replaced if it exists.
+    - `problem`: for example `learned.problem`.
+    """
+    target = Path(path)
+    content = {
+        "format": _FORMAT,
+        "version": _VERSION,
+        "fields": [field.name for field in problem.fields],
+        "numbers": {name: leaf.tolist() for name, leaf in _leaves(problem).items()},
+    }
+    # Written beside and moved: a reader never sees half a file.
+    beside = target.with_name(target.name + ".part")
+    beside.write_text(json.dumps(content, indent=2) + "\n")
+    beside.replace(target)
+
+
+def load_kernels(path: str | Path, problem: Problem) -> Problem:
+    """The same problem with the hyperparameters from a file.
+
+    **Arguments:**
+
+    - `path`: written by `save_kernels`.
+    - `problem`: with the same fields and kernels of the same make, whatever their numbers; its
+      conditions may differ.
+    """
+    stored = _read(Path(path))
+    names = [field.name for field in problem.fields]
+    if stored.get("fields") != names:
+        raise InputError(
+            f"{path}: holds kernels of the fields {stored.get('fields')}; expected {names}."
+        )
+    numbers, present = stored.get("numbers"), _leaves(problem)
+    if not isinstance(numbers, dict) or set(numbers) != set(present):
+        raise InputError(
+            f"{path}: its hyperparameters do not fit these kernels; got "
+            f"{sorted(numbers) if isinstance(numbers, dict) else numbers}, expected "
+            f"{sorted(present)}."
+        )
+    arrays = {}
+    for name, leaf in present.items():
+        try:
+            arrays[name] = np.asarray(numbers[name], dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise InputError(f"{path}: {name} does not hold numbers.") from error
+        if arrays[name].shape != leaf.shape or not np.isfinite(arrays[name]).all():
+            raise InputError(
+                f"{path}: {name} must hold finite numbers of shape {leaf.shape}; "
+                f"got shape {arrays[name].shape}."
+            )
+
+    def replaced(where, leaf):
+        return jnp.asarray(arrays[_name(where)]) if eqx.is_inexact_array(leaf) else leaf
+
+    return problem.with_kernels(jax.tree_util.tree_map_with_path(replaced, problem.kernels))
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        stored = json.loads(path.read_text())
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read; {error.strerror}.") from error
+    except ValueError as error:
+        raise InputError(f"{path}: is not a file of kernels; it is not JSON.") from error
+    if not isinstance(stored, dict) or stored.get("format") != _FORMAT:
+        raise InputError(f"{path}: is not a file of kernels.")
+    if stored.get("version") != _VERSION:
+        raise InputError(
+            f"{path}: has version {stored.get('version')}; this program reads {_VERSION}."
+        )
+    return stored
+
+
+def _leaves(problem: Problem) -> dict[str, np.ndarray]:
+    return {
+        _name(where): np.asarray(leaf)
+        for where, leaf in jax.tree_util.tree_leaves_with_path(problem.kernels)
+        if eqx.is_inexact_array(leaf)
+    }
+
+
+def _name(where) -> str:
+    return ".".join(str(getattr(key, "name", getattr(key, "idx", key))) for key in where)

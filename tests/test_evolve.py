@@ -1,0 +1,147 @@
+"""Windows of time against exact solutions, and kernels on disk."""
+
+import json
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import kernelpde as kp
+from kernelpde.gallery import gray_scott
+
+ROD = kp.Box(t=(0, 2), x=(0, 1), time="t")
+GRID = np.stack(np.meshgrid(np.linspace(0, 2, 41), np.linspace(0, 1, 31)), axis=-1)
+
+
+def reaction(x, u):
+    """uₜ = 0.1 uₓₓ - u³ + f with u = exp(-t/2) sin πx."""
+    exact = jnp.exp(-x[0] / 2) * jnp.sin(jnp.pi * x[1])
+    source = -exact / 2 + 0.1 * jnp.pi**2 * exact + exact**3
+    return u.d("t") - 0.1 * u.d("x", "x") + u.value**3 - source
+
+
+def ends(x, u):
+    return u.value
+
+
+def diffusion_problem():
+    return kp.Problem(
+        kp.Condition("equation", ROD.interior, reaction),
+        kp.Condition("ends", ROD.boundary, ends),
+        kp.Condition("initial", ROD.initial, lambda x, u: u.value - jnp.sin(jnp.pi * x[1])),
+        fields=[kp.Field("u", kp.Gaussian([0.8, 0.5]))],
+    )
+
+
+POINTS = {"equation": 90, "ends": 24, "initial": 24}
+
+
+def test_windows_reach_the_exact_solution_at_linear_cost():
+    evolution = kp.march(diffusion_problem(), 4, POINTS)
+    exact = np.exp(-GRID[..., 0] / 2) * np.sin(np.pi * GRID[..., 1])
+    np.testing.assert_allclose(evolution["u"](GRID), exact, atol=2e-5)
+    np.testing.assert_allclose(evolution.d("u", "t")(GRID), -exact / 2, atol=1e-3)
+    assert evolution.times.tolist() == [0.0, 0.5, 1.0, 1.5, 2.0]
+    sizes = [sum(len(b.points) for b in s.blocks) for s in evolution.solutions]
+    assert sizes == [sum(POINTS.values())] * 4
+
+
+def test_neighbouring_windows_meet():
+    evolution = kp.march(diffusion_problem(), 4, POINTS)
+    x = np.linspace(0, 1, 15)
+    for number, time in enumerate((0.5, 1.0, 1.5)):
+        at = np.stack([np.full(15, time), x], axis=1)
+        before, after = (evolution.solutions[number + k]["u"](at) for k in (0, 1))
+        np.testing.assert_allclose(after, before, atol=1e-5)
+
+
+def test_kernels_learned_in_the_first_window_serve_all():
+    evolution = kp.march(
+        diffusion_problem(), 2, {"equation": 60, "ends": 20, "initial": 20}, learning={}
+    )
+    assert evolution.learned is not None
+    first, second = (s.problem.hyperparameters["u"]["lengthscale"] for s in evolution.solutions)
+    np.testing.assert_array_equal(first, second)
+    assert not np.allclose(first, [0.8, 0.5])
+
+
+def test_equations_of_second_order_hand_over_their_rate():
+    """uₜₜ = uₓₓ with u = cos πt sin πx."""
+    problem = kp.Problem(
+        kp.Condition("equation", ROD.interior, lambda x, u: u.d("t", "t") - u.d("x", "x")),
+        kp.Condition("ends", ROD.boundary, ends),
+        kp.Condition(
+            "initial", ROD.initial, lambda x, u: (u.value - jnp.sin(jnp.pi * x[1]), u.d("t"))
+        ),
+        fields=[kp.Field("u", kp.Gaussian([0.4, 0.4]))],
+    )
+    evolution = kp.march(problem, 4, {"equation": 120, "ends": 30, "initial": 30}, order=2)
+    exact = np.cos(np.pi * GRID[..., 0]) * np.sin(np.pi * GRID[..., 1])
+    np.testing.assert_allclose(evolution["u"](GRID), exact, atol=1e-4)
+
+
+def test_data_points_fall_into_their_windows():
+    where = np.array([[0.2, 0.5], [0.3, 0.2], [1.7, 0.4]])
+    values = np.exp(-where[:, 0] / 2) * np.sin(np.pi * where[:, 1])
+    problem = diffusion_problem()
+    data = kp.Condition("data", where, lambda x, u, y: u.value - y, noise=1e-3, data={"y": values})
+    with_data = problem.with_conditions([*problem.conditions, data])
+    evolution = kp.march(with_data, 4, POINTS)
+    counts = [
+        [len(b.points) for c, b in zip(s.problem.conditions, s.blocks, strict=True)]
+        for s in evolution.solutions
+    ]
+    assert [len(c) for c in counts] == [4, 3, 3, 4]
+    assert counts[0][3] == 2
+    assert counts[3][3] == 1
+
+
+def test_marching_needs_time_and_an_initial_condition():
+    square = kp.Box(x=(0, 1), y=(0, 1))
+    still = kp.Problem(
+        kp.Condition("boundary", square.boundary, ends), fields=[kp.Field("u", kp.Gaussian(0.3))]
+    )
+    with pytest.raises(kp.InputError, match="no time coordinate"):
+        kp.march(still, 2, {"boundary": 10})
+    with pytest.raises(kp.InputError, match="no condition 'start'"):
+        kp.march(diffusion_problem(), 2, POINTS, initial="start")
+    with pytest.raises(kp.InputError, match="at least one window"):
+        kp.march(diffusion_problem(), 0, POINTS)
+
+
+def test_kernels_saved_and_applied_to_another_initial_condition(tmp_path):
+    path = tmp_path / "kernels.json"
+    kernels = [kp.Gaussian([0.37, 0.0701]), kp.Gaussian([1 / 3, 0.09])]
+    one = gray_scott(1.0).problem.with_kernels(kernels)
+    kp.save_kernels(path, one)
+    other = kp.load_kernels(path, gray_scott(0.3, "gray-scott-b").problem)
+    for a, b in zip(one.kernels, other.kernels, strict=True):
+        np.testing.assert_array_equal(a.log_lengthscale, b.log_lengthscale)
+    assert other.conditions[2].residual.modes == ((-1, 4), (1, 5))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda c: c.update(format="something"), "is not a file of kernels"),
+        (lambda c: c.update(version=2), "has version 2; this program reads 1"),
+        (lambda c: c.update(fields=["u"]), "holds kernels of the fields"),
+        (lambda c: c["numbers"].pop("0.log_lengthscale"), "do not fit these kernels"),
+        (lambda c: c["numbers"].update({"0.log_lengthscale": [1.0]}), "of shape"),
+        (lambda c: c["numbers"].update({"0.log_lengthscale": ["a", 1]}), "does not hold numbers"),
+        (lambda c: c["numbers"].update({"0.log_lengthscale": [float("nan"), 1]}), "finite numbers"),
+    ],
+)
+def test_foreign_and_damaged_files_are_refused(tmp_path, change, message):
+    path, problem = tmp_path / "kernels.json", gray_scott(1.0).problem
+    kp.save_kernels(path, problem)
+    content = json.loads(path.read_text())
+    change(content)
+    path.write_text(json.dumps(content))
+    with pytest.raises(kp.InputError, match=message):
+        kp.load_kernels(path, problem)
+    path.write_text("{")
+    with pytest.raises(kp.InputError, match="it is not JSON"):
+        kp.load_kernels(path, problem)
+    with pytest.raises(kp.InputError, match="cannot be read"):
+        kp.load_kernels(tmp_path / "none.json", problem)

@@ -72,3 +72,31 @@ def test_learning_from_the_command_line():
     assert report["learning"]["factorisations"] <= 100
     assert report["hyperparameters"]["u"]["lengthscale"] < 0.3
     assert report["errors"]["u"]["l2"] < 2e-5
+
+
+def test_kernels_are_learned_kept_and_used_again(tmp_path):
+    few = ("--points", "equation=300", "--points", "ends=80", "--points", "initial=60")
+    path = str(tmp_path / "kernels.json")
+    first = kernelpde(
+        "run", "gray-scott", "--learn", "--json", "--sampling", "halton", *few,
+        "--save-kernels", path,
+    )  # fmt: skip
+    assert first.returncode == 0, first.stderr
+    learned = json.loads(first.stdout)
+    assert learned["errors"]["v"]["l2"] < 1e-4
+    again = kernelpde(
+        "run", "gray-scott-b", "--json", "--sampling", "halton", *few, "--kernels", path
+    )
+    report = json.loads(again.stdout)
+    assert report["hyperparameters"] == learned["hyperparameters"]
+    assert report["errors"]["u"]["l2"] < 1e-2
+
+
+def test_a_complex_problem_reports_its_absolute_value():
+    run = kernelpde(
+        "run", "schrodinger", "--json", "--lengthscale", "0.3", "--sampling", "halton",
+        "--points", "equation=200", "--points", "initial=40", "--steps", "3",
+    )  # fmt: skip
+    report = json.loads(run.stdout)
+    assert set(report["errors"]) == {"h", "abs(h)"}
+    assert report["errors"]["abs(h)"]["l2"] <= report["errors"]["h"]["l2"]

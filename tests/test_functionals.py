@@ -11,15 +11,18 @@ import pytest
 import kernelpde as kp
 from kernelpde.functionals import (
     Functionals,
+    Stack,
     Term,
     concatenate,
     evaluation,
+    expansion,
     gram,
     gram_diagonal,
     gram_in_tiles,
     gram_of_blocks,
     jets,
     matvec,
+    stacked_matvec,
 )
 
 VALUE = Term(0, ((0, 0),))
@@ -142,6 +145,37 @@ def test_jets_are_products_with_evaluation_functionals():
             rtol=1e-11,
             atol=1e-11,
         )
+
+
+def stack(count, terms, used, seed):
+    rng = np.random.default_rng(seed)
+    mask = np.array([[t in row for t in range(len(terms))] for row in used], dtype=float)
+    return Stack(
+        jnp.asarray(rng.random((count, 2))),
+        jnp.asarray(rng.standard_normal((count, len(used), len(terms))) * mask),
+        tuple(terms),
+        used,
+    )
+
+
+@pytest.mark.parametrize("equations", [1, 2])
+def test_products_of_stacks_are_those_of_their_rows(equations):
+    used = ((0, 1, 2), (1, 2))[:equations]
+    left = (stack(13, [VALUE, LAPLACIAN, OTHER], used, 1), stack(7, [SLOPE], ((0,),), 2))
+    right = (stack(11, [VALUE, SLOPE, OTHER], ((0, 1), (1, 2)), 3), stack(5, [OTHER], ((0,),), 4))
+    rows, columns = (
+        concatenate([batch for part in parts for batch in part.batches]) for parts in (left, right)
+    )
+    vector = jnp.asarray(np.random.default_rng(5).standard_normal(len(columns)))
+    expected = gram(KERNELS, rows, columns) @ vector
+    for memory in (4_000, 10**9):
+        np.testing.assert_allclose(
+            stacked_matvec(KERNELS, left, right, vector, memory=memory),
+            expected,
+            rtol=1e-11,
+            atol=1e-11,
+        )
+    assert [len(part) for part in expansion(right, vector)] == [11, 5]
 
 
 def test_union_refuses_to_lose_a_term():

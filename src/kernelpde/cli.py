@@ -17,6 +17,7 @@ from kernelpde.bilevel import HeldOut, LearningRecord, learn, paper_adam
 from kernelpde.errors import KernelPDEError
 from kernelpde.gallery import EXAMPLES
 from kernelpde.linalg import Dense
+from kernelpde.problem import load_kernels, save_kernels
 from kernelpde.solve import GaussNewton, LevenbergMarquardt, Record, solve
 
 _FRESH = 10_000
@@ -57,6 +58,12 @@ def run(
     refinement: Annotated[int, typer.Option(help="Sweeps of iterative refinement.")] = 2,
     method: Annotated[str, typer.Option(help="damped or plain Gauss-Newton.")] = "damped",
     steps: Annotated[int, typer.Option(help="Largest number of Gauss-Newton steps.")] = 50,
+    kernels: Annotated[
+        str | None, typer.Option(help="File of hyperparameters to begin with.")
+    ] = None,
+    save: Annotated[
+        str | None, typer.Option("--save-kernels", help="Where to keep the hyperparameters.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Solve a gallery problem with a given or a learned kernel, and compare with its reference.
@@ -70,6 +77,7 @@ def run(
     _one_of("optimizer", optimizer, ("default", "adam"))
     begin = start if start is not None else lengthscale
     example = EXAMPLES[name](**({} if begin is None else {"lengthscale": begin}))
+    problem = example.problem if kernels is None else load_kernels(kernels, example.problem)
     counts = {**example.points, **_counts(points or [])}
     solver = Dense(nugget=nugget, refinement=refinement)
     quiet = as_json or not sys.stderr.isatty()
@@ -78,9 +86,9 @@ def run(
         published = optimizer == "adam"
         only_equation = {name: 0.0 for name in counts if name != "equation"}
         learned = learn(
-            example.problem,
+            problem,
             {
-                name: count * example.training[name] // example.points[name]
+                name: count * example.training.get(name, 1) // example.points.get(name, 1)
                 for name, count in counts.items()
             },
             validation=HeldOut(batch=200, weights=only_equation) if published else HeldOut(),
@@ -100,7 +108,7 @@ def run(
         solution = learned.solution
     else:
         solution = solve(
-            example.problem,
+            problem,
             counts,
             seed=seed,
             sampling=sampling,
@@ -110,6 +118,8 @@ def run(
             throw=False,
             callback=None if quiet else _show,
         )
+    if save is not None:
+        save_kernels(save, solution.problem)
     errors = example.errors(solution)
     total = time.perf_counter() - started
     report = {

@@ -184,7 +184,7 @@ def test_union_refuses_to_lose_a_term():
 
 
 _LARGE = """
-import resource, jax, numpy as np, jax.numpy as jnp
+import pathlib, resource, jax, numpy as np, jax.numpy as jnp
 jax.config.update("jax_enable_x64", True)
 import kernelpde as kp
 from kernelpde.functionals import Functionals, Term, gram, matvec
@@ -199,7 +199,13 @@ v = jnp.asarray(rng.standard_normal(n))
 product = np.asarray(jax.jit(lambda f, v: matvec((kp.Gaussian(0.2),), f, f, v))(f, v))
 check = np.asarray(gram((kp.Gaussian(0.2),), f[:50], f) @ v)
 assert np.allclose(product[:50], check, rtol=1e-9, atol=1e-9 * np.abs(check).max())
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+# The peak that Linux reports in rusage begins with the size of the process that started this one.
+status = pathlib.Path("/proc/self/status")
+if status.exists():
+    (line,) = [l for l in status.read_text().splitlines() if l.startswith("VmHWM")]
+    print(1024 * int(line.split()[1]))
+else:
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 """
 
 
@@ -207,5 +213,4 @@ def test_product_with_fifty_thousand_functionals_stays_below_two_gigabytes():
     run = subprocess.run(
         [sys.executable, "-c", _LARGE], capture_output=True, text=True, check=True, timeout=600
     )
-    peak = int(run.stdout) * (1 if sys.platform == "darwin" else 1024)
-    assert peak < 2 * 10**9
+    assert int(run.stdout) < 2 * 10**9

@@ -22,3 +22,25 @@ def test_figures_are_those_of_the_last_measurement():
     text = README.read_text()
     for name in ("uniform, refinement 0", "uniform, refinement 2", "halton, refinement 2"):
         assert f"| {report['errors'][name]['l2']['median']:.1e} |" in text, name
+
+
+LEARNED = {
+    "elliptic": ("learning-default", "from 1.0", ("median l2",)),
+    "elliptic, additive kernel": ("learning-additive", "default", ("median l2",)),
+    "Gray-Scott, u and v": ("systems-gray-scott", "from 1.0", ("median l2 of u", "median l2 of v")),
+    "Gray-Scott, case C re-used": (
+        "systems-gray-scott",
+        "reuse gray-scott-c",
+        ("median l2 of u", "median l2 of v"),
+    ),
+    "Schrodinger, abs(h)": ("systems-schrodinger", "from 1.0", ("median l2 of abs(h)",)),
+}
+
+
+def test_learned_figures_are_those_of_the_last_measurement():
+    lines = README.read_text().splitlines()
+    for label, (name, case, keys) in LEARNED.items():
+        report = json.loads((README.parent / "results" / f"{name}.json").read_text())
+        figures = ", ".join(f"{report['cases'][case][key]:.1e}" for key in keys)
+        (line,) = [line for line in lines if line.startswith(f"| {label} |")]
+        assert line.split("|")[3].strip() == figures, label

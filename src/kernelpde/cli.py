@@ -52,8 +52,9 @@ def run(
         list[str] | None, typer.Option(help="CONDITION=COUNT; may be repeated.")
     ] = None,
     sampling: Annotated[
-        str, typer.Option(help="uniform, as in the paper; sobol, halton, poisson, grid.")
-    ] = "uniform",
+        str | None,
+        typer.Option(help="uniform, as in the paper, sobol, halton, poisson, grid."),
+    ] = None,
     nugget: Annotated[float, typer.Option(help="Relative to the diagonal.")] = 1e-12,
     refinement: Annotated[int, typer.Option(help="Sweeps of iterative refinement.")] = 2,
     method: Annotated[str, typer.Option(help="damped or plain Gauss-Newton.")] = "damped",
@@ -79,6 +80,7 @@ def run(
     example = EXAMPLES[name](**({} if begin is None else {"lengthscale": begin}))
     problem = example.problem if kernels is None else load_kernels(kernels, example.problem)
     counts = {**example.points, **_counts(points or [])}
+    sampling = example.sampling if sampling is None else sampling
     solver = Dense(nugget=nugget, refinement=refinement)
     quiet = as_json or not sys.stderr.isatty()
     learned = None

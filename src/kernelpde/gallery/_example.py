@@ -23,6 +23,7 @@ class Example:
     - `references`: for each field with a known solution, a function of points `(n, d)`.
     - `grid`: points at which errors are measured.
     - `training`: how many points learning takes; as many for validation.
+    - `sampling`: how the command draws points unless told otherwise.
     """
 
     name: str
@@ -32,6 +33,7 @@ class Example:
     references: Mapping[str, Callable[[np.ndarray], np.ndarray]]
     grid: Float[np.ndarray, "n d"]
     training: Mapping[str, int]
+    sampling: str = "uniform"
 
     def errors(self, solution: Solution) -> dict[str, dict[str, float]]:
         """Root mean square ("l2", as the paper has it) and maximum error of each field.

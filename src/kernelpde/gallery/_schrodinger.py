@@ -59,4 +59,5 @@ def schrodinger(lengthscale: float = 1.0, duration: float = 1.0) -> Example:
         {"h": SplitStep(_soliton, _LOW, _HIGH)},
         grid,
         counts,
+        "halton",
     )

@@ -5,7 +5,7 @@ import json
 import platform
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,25 @@ def write(name: str, report: dict[str, Any]) -> None:
     RESULTS.mkdir(exist_ok=True)
     (RESULTS / f"{name}.json").write_text(text + "\n")
     print(text)
+
+
+Run = Callable[[int], dict[str, Any]]
+"""One measurement, by its seed."""
+
+
+def measure(
+    name: str,
+    cases: Mapping[str, Run],
+    summary: Callable[[list[dict[str, Any]]], dict[str, Any]],
+    seeds: Iterable[int] = range(5),
+) -> None:
+    """Every case for every seed; the report is written anew after each, so that nothing is lost."""
+    runs: dict[str, list[dict[str, Any]]] = {case: [] for case in cases}
+    for seed in seeds:
+        for case, one in cases.items():
+            runs[case].append(one(seed))
+            report = {c: {**summary(done), "runs": done} for c, done in runs.items() if done}
+            write(name, {"cases": report})
 
 
 def seconds(function: Callable[[], Any]) -> float:

@@ -14,12 +14,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from _report import write
+from _report import Run, measure
 
 import kernelpde as kp
 from kernelpde.gallery import Example, elliptic, elliptic_additive, product_grid
 
-SEEDS = range(5)
 STARTS = (0.05, 0.1, 0.5, 1.0, 2.0, 3.0)
 TRAINING = {"equation": 900, "boundary": 300}
 FINE = kp.Dense(nugget=1e-12, refinement=0)
@@ -48,7 +47,7 @@ def run(example: Example, seed: int, **options: Any) -> dict[str, Any]:
     }
 
 
-def paper() -> Iterator[tuple[str, Callable[[int], dict[str, Any]]]]:
+def paper() -> Iterator[tuple[str, Run]]:
     """The published algorithm: Adam, 30 x 50 steps, batches of 200 interior points."""
     for start in STARTS:
 
@@ -67,7 +66,7 @@ def paper() -> Iterator[tuple[str, Callable[[int], dict[str, Any]]]]:
         yield f"from {start}", one
 
 
-def default() -> Iterator[tuple[str, Callable[[int], dict[str, Any]]]]:
+def default() -> Iterator[tuple[str, Run]]:
     for start in (0.01, *STARTS):
 
         def one(seed: int, start: float = start) -> dict[str, Any]:
@@ -76,7 +75,7 @@ def default() -> Iterator[tuple[str, Callable[[int], dict[str, Any]]]]:
         yield f"from {start}", one
 
 
-def plans() -> Iterator[tuple[str, Callable[[int], dict[str, Any]]]]:
+def plans() -> Iterator[tuple[str, Run]]:
     """Validation plans and the relaxed inner problem, all from 1.0."""
     everything = elliptic(1.0).points
     options: dict[str, dict[str, Any]] = {
@@ -115,7 +114,7 @@ def best_lengthscale(seed: int) -> dict[str, Any]:
     return {"seed": seed, "hyperparameters": {"lengthscale": best}, "errors": found[best]}
 
 
-def additive() -> Iterator[tuple[str, Callable[[int], dict[str, Any]]]]:
+def additive() -> Iterator[tuple[str, Run]]:
     """The additive kernel; also with the nugget of the paper in the final solve."""
     yield "default", lambda seed: run(elliptic_additive(1.0), seed)
     published = kp.Dense(nugget=1e-10)
@@ -131,7 +130,7 @@ def _given(x, u):
     return u.value - x[0] * x[1]
 
 
-def hypergradient() -> Iterator[tuple[str, Callable[[int], dict[str, Any]]]]:
+def hypergradient() -> Iterator[tuple[str, Run]]:
     """Kernels learned with the linearised and with the exact hypergradient."""
     square = kp.Box(x=(0, 1), y=(0, 1))
     problems = {
@@ -227,13 +226,7 @@ def main() -> None:
     }
     if len(sys.argv) != 2 or sys.argv[1] not in parts:
         sys.exit(f"usage: python benchmarks/learning.py {'|'.join(parts)}")
-    cases = dict(parts[sys.argv[1]]())
-    runs: dict[str, list[dict[str, Any]]] = {name: [] for name in cases}
-    for seed in SEEDS:
-        for name, one in cases.items():
-            runs[name].append(one(seed))
-            report = {n: {**summary(done), "runs": done} for n, done in runs.items() if done}
-            write(f"learning-{sys.argv[1]}", {"cases": report})
+    measure(f"learning-{sys.argv[1]}", dict(parts[sys.argv[1]]()), summary)
 
 
 if __name__ == "__main__":

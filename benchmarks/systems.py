@@ -11,22 +11,20 @@ import json
 import statistics
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
 import jax
 import numpy as np
 import scipy.linalg
-from _report import RESULTS, seconds, write
+from _report import RESULTS, Run, measure, seconds, write
 
 import kernelpde as kp
 from kernelpde.gallery import Example, gray_scott, product_grid, schrodinger
 
-SEEDS = range(5)
 FRESH = 10_000
 SAMPLING = "halton"
-Run = Callable[[int], dict[str, Any]]
 
 
 def cholesky_seconds(size: int) -> float:
@@ -174,13 +172,7 @@ def main() -> None:
         return
     if len(sys.argv) != 2 or sys.argv[1] not in parts:
         sys.exit(f"usage: python benchmarks/systems.py {'|'.join(parts)}|windows")
-    cases = dict(parts[sys.argv[1]]())
-    runs: dict[str, list[dict[str, Any]]] = {name: [] for name in cases}
-    for seed in SEEDS:
-        for name, one in cases.items():
-            runs[name].append(one(seed))
-            report = {n: {**summary(done), "runs": done} for n, done in runs.items() if done}
-            write(f"systems-{sys.argv[1]}", {"cases": report})
+    measure(f"systems-{sys.argv[1]}", dict(parts[sys.argv[1]]()), summary)
 
 
 if __name__ == "__main__":

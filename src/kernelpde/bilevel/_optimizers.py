@@ -163,9 +163,9 @@ class LBFGS(AbstractOuter):
                 break
             if direction is None:
                 direction = _two_loop(best.gradient, history)
-                peak = np.max(np.abs(direction))
+                peak = max(np.max(np.abs(direction)), 1e-300)
                 # Without curvature the gradient gives a direction and no size.
-                length = min(1.0, largest_move / peak) if history else 0.1 / max(peak, 1e-300)
+                length = min(1.0, largest_move / peak) if history else 0.1 / peak
             trial = evaluate(best.theta + length * direction)
             if trial.finite and trial.loss < best.loss:
                 pair = (trial.theta - best.theta, trial.gradient - best.gradient)

@@ -67,11 +67,11 @@ def standardised_folds(
 def profiled(
     standardised: Float[Array, "M"], scales: Float[Array, "M"], weights: Float[Array, "M"]
 ) -> Float[Array, "M"]:
-    """ρ with ½ ‖ρ‖² = ½ Σ wᵢ tᵢ² exp(2 Σ wᵢ log σᵢ / Σ wᵢ) for standardised misses t.
+    """ρ with ½ ‖ρ‖² = ½ Σ vᵢ tᵢ² exp(2 Σ vᵢ log σᵢ) for standardised misses t, vᵢ = wᵢ / Σ wᵢ.
 
-    Half of its logarithm is the predictive log density of the rows left out, with the common
-    amplitude of the kernels at its best value (Rasmussen and Williams, section 5.4.2; Sundararajan
-    and Keerthi 2001). A plain sum of squares is ruled by the few rows that lie farthest from all
+    Its logarithm is, up to a factor and a constant, minus the predictive log density of the rows
+    left out, with the common amplitude of the kernels at its best value (Rasmussen and Williams,
+    section 5.4.2; Sundararajan and Keerthi 2001). A plain sum of squares is ruled by the few rows that lie farthest from all
     others, whose misses are large for every kernel; here each counts by what could be known of it.
     """
     share = weights / jnp.sum(weights)

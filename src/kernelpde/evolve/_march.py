@@ -4,7 +4,6 @@ import inspect
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
@@ -49,8 +48,8 @@ class Evolution:
 
     def __getitem__(self, field: str) -> Callable[[Numbers], Array]:
         """A field as a function of points, each looked up in the window of its time."""
-        views = [solution[field] for solution in self.solutions]
-        return lambda points: self._evaluated(list(views), points)
+        views: list[Callable] = [solution[field] for solution in self.solutions]
+        return lambda points: self._evaluated(views, points)
 
     def d(self, field: str, *coordinates: int | str) -> Callable[[Numbers], Array]:
         """A partial derivative of a field as a function of points."""
@@ -228,25 +227,43 @@ def _continued(
         data[f"{name}_before"] = np.asarray(view(drawn))
         if order == 2:
             data[f"{name}_rate_before"] = np.asarray(view.d(space.time)(drawn))
-    residual = _handing_over(names, space.time, order)
+    residual = _HandingOver(names, space.time, order)
     return Condition(condition.name, PointCloud(drawn, name=condition.name), residual, data=data)
 
 
-@lru_cache(maxsize=64)
-def _handing_over(fields: tuple[str, ...], when: str, order: int) -> Callable:
-    """The residual u - u_before for all fields; one object for all windows, compiled once."""
-    suffixes = ("before", "rate_before")[:order]
-    data = [f"{name}_{suffix}" for name in fields for suffix in suffixes]
+@dataclass(frozen=True)
+class _HandingOver:
+    """The residual u - u_before for all fields; equal for all windows, so that one program serves.
 
-    def residual(x, *given):
-        jets = dict(zip(fields, given[: len(fields)], strict=True))
-        known = dict(zip(data, given[len(fields) :], strict=True))
-        parts = [jets[name].value - known[f"{name}_before"] for name in fields]
-        if order == 2:
-            parts += [jets[name].d(when) - known[f"{name}_rate_before"] for name in fields]
+    **Attributes:**
+
+    - `fields`: the names of all real fields.
+    - `time`: the name of the time coordinate.
+    - `order`: of the equation in time.
+    """
+
+    fields: tuple[str, ...]
+    time: str
+    order: int
+
+    @property
+    def data(self) -> tuple[str, ...]:
+        suffixes = ("before", "rate_before")[: self.order]
+        return tuple(f"{name}_{suffix}" for name in self.fields for suffix in suffixes)
+
+    @property
+    def __signature__(self) -> inspect.Signature:
+        """Residuals are called by the names of their arguments; here the problem gives them."""
+        kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+        names = ("x", *self.fields, *self.data)
+        return inspect.Signature([inspect.Parameter(name, kind) for name in names])
+
+    def __call__(self, x: Array, *given: Any) -> tuple[Array, ...]:
+        jets = dict(zip(self.fields, given[: len(self.fields)], strict=True))
+        known = dict(zip(self.data, given[len(self.fields) :], strict=True))
+        parts = [jets[name].value - known[f"{name}_before"] for name in self.fields]
+        if self.order == 2:
+            parts += [
+                jets[name].d(self.time) - known[f"{name}_rate_before"] for name in self.fields
+            ]
         return tuple(parts)
-
-    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    parameters = [inspect.Parameter(name, kind) for name in ("x", *fields, *data)]
-    residual.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    return residual

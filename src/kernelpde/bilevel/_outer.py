@@ -71,8 +71,9 @@ def profiled(
 
     Its logarithm is, up to a factor and a constant, minus the predictive log density of the rows
     left out, with the common amplitude of the kernels at its best value (Rasmussen and Williams,
-    section 5.4.2; Sundararajan and Keerthi 2001). A plain sum of squares is ruled by the few rows that lie farthest from all
-    others, whose misses are large for every kernel; here each counts by what could be known of it.
+    section 5.4.2; Sundararajan and Keerthi 2001). A plain sum of squares is ruled by the few rows
+    that lie farthest from all others, whose misses are large for every kernel; here each counts by
+    what could be known of it.
     """
     share = weights / jnp.sum(weights)
     return jnp.sqrt(share) * standardised * jnp.exp(jnp.sum(share * scales))

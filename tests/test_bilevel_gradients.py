@@ -16,7 +16,7 @@ from kernelpde.bilevel import (
     leave_one_out_residual,
     outer_roots,
 )
-from kernelpde.bilevel._evaluation import loss_and_gradient, loss_and_normal
+from kernelpde.bilevel._evaluation import loss_and_gradient, loss_and_normal, losses
 from kernelpde.functionals import concatenate, gram
 from kernelpde.gallery import elliptic
 from kernelpde.problem import linearised
@@ -127,6 +127,16 @@ def test_normal_matrix_is_that_of_the_jacobian():
     np.testing.assert_allclose(
         loss_and_normal(theta, loss)[2], jacobian.T @ jacobian, rtol=1e-7, atol=1e-12
     )
+
+
+def test_a_batch_of_starts_has_the_losses_of_each_by_itself():
+    _, loss = setting()
+    theta = loss.parameters.vector
+    thetas = np.stack([theta, theta - 0.3, theta + 0.2])
+    values, nuggets, usable = losses(jnp.asarray(thetas), loss)
+    single = [float(loss_and_normal(jnp.asarray(t), loss)[0]) for t in thetas]
+    np.testing.assert_allclose(values, single, rtol=1e-9)
+    assert np.asarray(usable).all() and np.allclose(nuggets, 1e-6)
 
 
 def test_inner_map_is_the_representer_formula():

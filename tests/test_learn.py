@@ -161,7 +161,7 @@ def test_hidden_layers_outside_and_last_layer_inside():
     network = eqx.nn.MLP(1, 20, 20, 2, activation=jnp.tanh, key=jax.random.key(0))
     network = jax.tree.map(lambda leaf: 3.0 * leaf if eqx.is_inexact_array(leaf) else leaf, network)
     problem, error = regression(kp.Function(Features(network)))
-    options = {"starts": False, "validation": kp.Folds(6), "max_steps": 1, "throw": False}
+    options = {"validation": kp.Folds(6), "max_steps": 1, "throw": False}
     before = kp.solve(problem)
     learned = kp.learn(problem, optimizer=kp.LBFGS(steps=40), **options)
     losses = [r.loss for r in learned.evaluations]

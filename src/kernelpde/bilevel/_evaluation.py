@@ -154,6 +154,17 @@ def loss_and_gradient(theta: Float[Array, "p"], loss: Loss):
     return value, gradient, None, reached
 
 
+@eqx.filter_jit
+def losses(thetas: Float[Array, "n p"], loss: Loss):
+    """Loss, nugget and usability for each row θ: one program, one matrix in memory at a time."""
+
+    def one(theta: Float[Array, "p"]):
+        roots, reached = outer_roots(theta, loss)
+        return 0.5 * (roots @ roots), reached.nugget, reached.usable
+
+    return jax.lax.map(one, thetas)
+
+
 FORWARD_LIMIT = 8
 """Up to so many parameters, forward mode is cheaper than the adjoint of the assembly."""
 

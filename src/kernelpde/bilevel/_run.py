@@ -17,6 +17,7 @@ from kernelpde.bilevel._evaluation import (
     advance,
     evaluator,
     linearise,
+    losses,
     row_scales,
     view_of,
 )
@@ -50,6 +51,9 @@ _LARGEST = 20.0
 
 _BETTER = 0.9
 """How much lower the loss elsewhere must be to go there."""
+
+_BATCH = 8
+"""So many starts are compared by one call of one compiled program."""
 
 _FAR = 0.3
 """A relative change of the state that leaves little of what was known of it."""
@@ -261,6 +265,20 @@ class Run:
 
         return evaluate
 
+    def _compare(self, loss: Loss, candidates: list[np.ndarray]) -> tuple[np.ndarray, float]:
+        """The θ with the lowest loss, and that loss; values only, a batch of them at a time."""
+        values = []
+        for start in range(0, len(candidates), _BATCH):
+            chosen = np.stack(candidates[start : start + _BATCH])
+            padding = np.repeat(chosen[-1:], _BATCH - len(chosen), axis=0)
+            found = losses(jnp.asarray(np.concatenate([chosen, padding])), loss)
+            for theta, value, nugget, usable in zip(chosen, *map(np.asarray, found), strict=False):
+                values.append(float(value) if usable and np.isfinite(value) else np.inf)
+                self.factorisations += 1
+                self._record(self.evaluations, values[-1], theta, float(nugget), None)
+        best = int(np.argmin(values))
+        return candidates[best], values[best]
+
     def _record(
         self,
         records: list[LearningRecord],
@@ -290,13 +308,13 @@ class Run:
     def compare_starts(self) -> None:
         """Begin with the best of several lengthscales, by the outer loss at u = 0."""
         candidates = spread(self.parameters, self.blocks)
+        if not candidates:
+            return
         middle = self.parameters.kernels(jnp.asarray(candidates[len(candidates) // 2]))
         loss, _, _ = self._loss(middle)
-        evaluate = self._evaluate(loss)
-        tried = [evaluate(theta) for theta in [self.theta, *candidates]]
-        usable = [e for e in tried if e.finite]
-        if usable:
-            self.theta = min(usable, key=lambda e: e.loss).theta
+        theta, value = self._compare(loss, [self.theta, *candidates])
+        if np.isfinite(value):
+            self.theta = theta
 
     def step(self, tolerance: float) -> None:
         """Linearise, lower the outer loss, move the state."""
@@ -377,12 +395,13 @@ class Run:
         if self.looks == 0:
             return False
         self.looks -= 1
-        evaluate = self._evaluate(loss)
-        tried = [e for e in map(evaluate, nearby(self.parameters, self.theta)) if e.finite]
-        winner = min(tried, key=lambda e: e.loss, default=best)
-        if winner.loss > _BETTER * best.loss:
+        candidates = nearby(self.parameters, self.theta)
+        if not candidates:
             return False
-        self.theta, self.memory = winner.theta, None
+        theta, value = self._compare(loss, candidates)
+        if value > _BETTER * best.loss:
+            return False
+        self.theta, self.memory = theta, None
         return True
 
     def follow_exact_gradient(self, inner_steps: int = 5) -> None:

@@ -136,7 +136,8 @@ def test_a_batch_of_starts_has_the_losses_of_each_by_itself():
     values, nuggets, usable = losses(jnp.asarray(thetas), loss)
     single = [float(loss_and_normal(jnp.asarray(t), loss)[0]) for t in thetas]
     np.testing.assert_allclose(values, single, rtol=1e-9)
-    assert np.asarray(usable).all() and np.allclose(nuggets, 1e-6)
+    assert np.asarray(usable).all()
+    assert np.allclose(nuggets, 1e-6)
 
 
 def test_inner_map_is_the_representer_formula():

@@ -1,21 +1,26 @@
-"""The figures of docs/learning.md.
+"""The figures of the documentation.
 
-    python benchmarks/figures.py
+    python benchmarks/figures.py [learning|inverse]
 
-draws `docs/figures/learning-paths.png` and `docs/figures/learning-landscape.png`.
+draws `docs/figures/learning-*.png` and `docs/figures/inverse-*.png`; all of them if none is named.
+`inverse` also reads `results/inverse-coverage.json`.
 """
 
+import json
+import sys
 from pathlib import Path
 from typing import Any
 
 import jax
 import matplotlib as mpl
 import numpy as np
+from _report import RESULTS
 from matplotlib import pyplot as plt
+from scipy.stats import binom
 
 import kernelpde as kp
 from kernelpde.bilevel._run import Run
-from kernelpde.gallery import elliptic
+from kernelpde.gallery import darcy, elliptic
 
 FIGURES = Path(__file__).parent.parent / "docs" / "figures"
 STARTS = (0.01, 0.05, 0.1, 0.5, 1.0, 2.0, 3.0)
@@ -100,12 +105,75 @@ def landscape() -> None:
     plt.close(figure)
 
 
+def inversion() -> None:
+    """Truth, mean, standard deviation and error of both fields of the Darcy problem."""
+    example = darcy(seed=1)
+    learned = kp.learn(example.problem, example.training, seed=1, sampling="uniform")
+    assert learned.solution is not None
+    posterior = kp.posterior(learned.solution)
+    side = int(np.sqrt(len(example.grid)))
+    data = np.asarray(learned.solution.blocks[2].points)
+    figure, rows = plt.subplots(2, 4, figsize=(11, 5.2), layout="constrained")
+    titles = ("truth", "posterior mean", "posterior standard deviation", "error, absolute")
+    for row, (field, label) in zip(rows, {"a": "a", "u": "u"}.items(), strict=True):
+        truth = example.references[field](example.grid)
+        mean = np.asarray(posterior[field].mean(example.grid))
+        deviation = np.asarray(posterior[field].deviation(example.grid))
+        error = np.abs(mean - truth)
+        low, high = min(truth.min(), mean.min()), max(truth.max(), mean.max())
+        spread = max(deviation.max(), error.max())
+        panels = (
+            (truth, (low, high), "viridis"),
+            (mean, (low, high), "viridis"),
+            (deviation, (0, spread), "magma"),
+            (error, (0, spread), "magma"),
+        )
+        for axis, title, (values, limits, colours) in zip(row, titles, panels, strict=True):
+            shown = axis.imshow(
+                values.reshape(side, side).T,
+                origin="lower",
+                extent=(0, 1, 0, 1),
+                vmin=limits[0],
+                vmax=limits[1],
+                cmap=colours,
+            )
+            figure.colorbar(shown, ax=axis, shrink=0.75, format="%.3g")
+            axis.set(title=f"{label}: {title}", xticks=(0, 0.5, 1), yticks=(0, 0.5, 1))
+            axis.title.set_fontsize(9)
+            axis.grid(False)
+        row[2].plot(data[:, 0], data[:, 1], ".", ms=3, color="white", alpha=0.8)
+    figure.savefig(FIGURES / "inverse-darcy.png")
+    plt.close(figure)
+
+
+def calibration() -> None:
+    """Rank histograms of the truth under the posterior, and what chance allows."""
+    found = json.loads((RESULTS / "inverse-coverage.json").read_text())["cases"]["a and the load"]
+    figure, axes = plt.subplots(1, 2, figsize=(8, 2.9), layout="constrained")
+    for axis, name in zip(axes, ("a", "the load"), strict=True):
+        counts = np.array(found[f"rank histogram of {name}"])
+        expected, chance = counts.sum() / 10, binom(counts.sum(), 0.1)
+        axis.axhspan(*chance.ppf([0.025, 0.975]), color="0.5", alpha=0.25, lw=0)
+        axis.axhline(expected, color="0.3", lw=1)
+        axis.bar(np.arange(10) + 0.5, counts, width=0.9, color="#3b6fb5")
+        coverage = found[f"coverage of {name}"]
+        axis.set(title=f"{name}: {coverage:.1%} within 95% intervals", xticks=(0, 5, 10))
+        axis.set_xticklabels(["0", "0.5", "1"])
+        axis.set(xlabel="rank of the truth in its posterior", ylabel="cases")
+    figure.savefig(FIGURES / "inverse-calibration.png")
+    plt.close(figure)
+
+
+GROUPS = {"learning": (paths, landscape), "inverse": (inversion, calibration)}
+
+
 def main() -> None:
     jax.config.update("jax_enable_x64", True)
     FIGURES.mkdir(parents=True, exist_ok=True)
     with plt.rc_context(STYLE):
-        paths()
-        landscape()
+        for group in sys.argv[1:] or GROUPS:
+            for draw in GROUPS[group]:
+                draw()
 
 
 if __name__ == "__main__":

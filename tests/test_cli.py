@@ -36,6 +36,19 @@ def test_run_prints_one_json_object():
     assert report["seconds"]["run"] > 0
 
 
+def test_an_inverse_problem_comes_with_its_uncertainty():
+    run = kernelpde("run", "string", "--learn", "--seed", "3", "--json")
+    assert run.returncode == 0, run.stderr
+    report = json.loads(run.stdout)
+    load = report["parameters"]["load"]
+    assert load["truth"] == 1.5
+    assert abs(load["mean"] - 1.5) < 3 * load["deviation"]
+    assert load["interval"][0] < load["mean"] < load["interval"][1]
+    assert 0.3 < report["chi_squared"]["data"] < 2.0
+    assert report["errors"]["u"]["l2"] < 3 * report["deviations"]["u"]
+    assert report["nugget"] == 1e-10
+
+
 def test_a_run_that_does_not_converge_has_its_own_exit_code():
     run = kernelpde(
         "run", "elliptic", "--steps", "1", "--points", "equation=100", "--points", "boundary=40"

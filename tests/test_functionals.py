@@ -102,7 +102,7 @@ def test_blocks_and_union_are_the_same_matrix():
         gram_of_blocks(KERNELS, batches), gram(KERNELS, union, union), rtol=1e-12, atol=1e-12
     )
     np.testing.assert_allclose(
-        gram_diagonal(KERNELS, union), np.diag(gram(KERNELS, union, union)), rtol=1e-13
+        gram_diagonal(KERNELS, [union]), np.diag(gram(KERNELS, union, union)), rtol=1e-13
     )
 
 

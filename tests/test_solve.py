@@ -343,3 +343,14 @@ def test_points_of_a_condition_depend_on_seed_and_name_only():
     third = example.problem.collocate({"equation": 50, "boundary": 20}, seed=2)
     np.testing.assert_array_equal(one[0].points, other[0].points)
     assert not np.array_equal(one[0].points, third[0].points)
+
+
+def test_a_solution_is_a_place_to_begin():
+    """From the solution at other points the same is reached in fewer steps."""
+    problem, points = elliptic(0.2).problem, {"equation": 200, "boundary": 60}
+    first = kp.solve(problem, points, seed=1)
+    cold = kp.solve(problem, points)
+    warm = kp.solve(problem, points, start=first)
+    assert warm.steps < cold.steps
+    x = np.random.default_rng(0).random((50, 2))
+    np.testing.assert_allclose(warm["u"](x), cold["u"](x), atol=1e-7)

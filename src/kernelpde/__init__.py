@@ -12,6 +12,7 @@ from kernelpde.bilevel import LearningRecord as LearningRecord
 from kernelpde.bilevel import LogNormal as LogNormal
 from kernelpde.bilevel import Optax as Optax
 from kernelpde.bilevel import OuterLevenbergMarquardt as OuterLevenbergMarquardt
+from kernelpde.bilevel import Predictive as Predictive
 from kernelpde.bilevel import learn as learn
 from kernelpde.bilevel import paper_adam as paper_adam
 from kernelpde.errors import InputError as InputError
@@ -20,10 +21,20 @@ from kernelpde.errors import PrecisionError as PrecisionError
 from kernelpde.errors import SolveError as SolveError
 from kernelpde.evolve import Evolution as Evolution
 from kernelpde.evolve import march as march
+from kernelpde.geometry import Averages as Averages
 from kernelpde.geometry import Ball as Ball
 from kernelpde.geometry import Box as Box
 from kernelpde.geometry import PointCloud as PointCloud
+from kernelpde.geometry import box_averages as box_averages
+from kernelpde.geometry import line_integrals as line_integrals
+from kernelpde.geometry import region_averages as region_averages
 from kernelpde.geometry import united as united
+from kernelpde.inference import Estimate as Estimate
+from kernelpde.inference import Posterior as Posterior
+from kernelpde.inference import marginal_posterior as marginal_posterior
+from kernelpde.inference import next_measurement as next_measurement
+from kernelpde.inference import posterior as posterior
+from kernelpde.inference import refine as refine
 from kernelpde.kernels import AbstractKernel as AbstractKernel
 from kernelpde.kernels import Constant as Constant
 from kernelpde.kernels import Function as Function
@@ -38,6 +49,8 @@ from kernelpde.linalg import Dense as Dense
 from kernelpde.problem import ComplexField as ComplexField
 from kernelpde.problem import Condition as Condition
 from kernelpde.problem import Field as Field
+from kernelpde.problem import LearnedNoise as LearnedNoise
+from kernelpde.problem import Parameter as Parameter
 from kernelpde.problem import Problem as Problem
 from kernelpde.problem import load_kernels as load_kernels
 from kernelpde.problem import save_kernels as save_kernels

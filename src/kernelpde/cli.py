@@ -1,9 +1,10 @@
 """The command line: arguments in, one function call, text or JSON out."""
 
+import inspect
 import json
 import sys
 import time
-from typing import Annotated
+from typing import Annotated, Any
 
 try:
     import typer
@@ -13,9 +14,10 @@ except ImportError:  # pragma: no cover
 import jax
 import numpy as np
 
-from kernelpde.bilevel import HeldOut, LearningRecord, learn, paper_adam
+from kernelpde.bilevel import HeldOut, LearningRecord, data_conditions, learn, paper_adam
 from kernelpde.errors import KernelPDEError
 from kernelpde.gallery import EXAMPLES
+from kernelpde.inference import posterior
 from kernelpde.linalg import Dense
 from kernelpde.problem import load_kernels, save_kernels
 from kernelpde.solve import GaussNewton, LevenbergMarquardt, Record, solve
@@ -55,7 +57,9 @@ def run(
         str | None,
         typer.Option(help="uniform, as in the paper, sobol, halton, poisson, grid."),
     ] = None,
-    nugget: Annotated[float, typer.Option(help="Relative to the diagonal.")] = 1e-12,
+    nugget: Annotated[
+        float | None, typer.Option(help="Relative to the diagonal; 1e-12, with data 1e-10.")
+    ] = None,
     refinement: Annotated[int, typer.Option(help="Sweeps of iterative refinement.")] = 2,
     method: Annotated[str, typer.Option(help="damped or plain Gauss-Newton.")] = "damped",
     steps: Annotated[int, typer.Option(help="Largest number of Gauss-Newton steps.")] = 50,
@@ -77,11 +81,19 @@ def run(
     _one_of("method", method, ("damped", "plain"))
     _one_of("optimizer", optimizer, ("default", "adam"))
     begin = start if start is not None else lengthscale
-    example = EXAMPLES[name](**({} if begin is None else {"lengthscale": begin}))
+    factory = EXAMPLES[name]
+    settings: dict[str, Any] = {} if begin is None else {"lengthscale": begin}
+    if "seed" in inspect.signature(factory).parameters:
+        settings["seed"] = seed
+    example = factory(**settings)
     problem = example.problem if kernels is None else load_kernels(kernels, example.problem)
     counts = {**example.points, **_counts(points or [])}
     sampling = example.sampling if sampling is None else sampling
-    solver = Dense(nugget=nugget, refinement=refinement)
+    with_data = bool(data_conditions(problem))
+    solver = Dense(
+        nugget=example.nugget if nugget is None else nugget,
+        refinement=0 if with_data else refinement,
+    )
     quiet = as_json or not sys.stderr.isatty()
     learned = None
     if learning:
@@ -93,16 +105,16 @@ def run(
                 name: count * example.training.get(name, 1) // example.points.get(name, 1)
                 for name, count in counts.items()
             },
-            validation=HeldOut(batch=200, weights=only_equation) if published else HeldOut(),
+            validation=HeldOut(batch=200, weights=only_equation) if published else None,
             optimizer=paper_adam() if published else None,
             starts=not published,
             method=GaussNewton() if published else LevenbergMarquardt(),
             tolerance=0.0 if published else 1e-3,
             seed=seed,
             sampling=sampling,
-            final=counts,
+            final=None if with_data else counts,
             final_seed=seed + _FRESH,
-            final_solver=solver,
+            final_solver=None if with_data else solver,
             throw=False,
             callback=None if quiet else _show_learning,
         )
@@ -150,12 +162,37 @@ def run(
             "converged": learned.converged,
             "reason": learned.reason,
         }
+    known = posterior(solution) if with_data and solution.converged else None
+    if known is not None:
+        report["chi_squared"] = known.chi_squared
+        report["parameters"] = {
+            field: {
+                "mean": estimate.mean,
+                "deviation": estimate.deviation,
+                "interval": estimate.interval(),
+                "truth": example.parameters.get(field),
+            }
+            for field, estimate in known.parameters.items()
+        }
+        report["deviations"] = {
+            field: float(np.sqrt(np.mean(known[field].deviation(example.grid) ** 2)))
+            for field in example.references
+        }
     if as_json:
         typer.echo(json.dumps(report))
     else:
         typer.echo(repr(solution if learned is None else learned))
         for field, sizes in errors.items():
-            typer.echo(f"  error of {field}: {sizes['l2']:.2e} rms, {sizes['linf']:.2e} max")
+            known_to = "" if known is None else f"; known to {report['deviations'][field]:.2e} rms"
+            typer.echo(
+                f"  error of {field}: {sizes['l2']:.2e} rms ({sizes['relative']:.1%}), "
+                f"{sizes['linf']:.2e} max{known_to}"
+            )
+        if known is not None:
+            for field, estimate in known.parameters.items():
+                typer.echo(f"  {field} = {estimate!r}; truth {example.parameters[field]:.5g}")
+            for condition, value in known.chi_squared.items():
+                typer.echo(f"  chi-squared of {condition}: {value:.2f} per datum")
         typer.echo(
             f"  {report['seconds']['compile']:.1f} s compiling, "
             f"{report['seconds']['run']:.1f} s running"

@@ -22,3 +22,5 @@ from kernelpde.bilevel._run import LearningRecord as LearningRecord
 from kernelpde.bilevel._validation import Folds as Folds
 from kernelpde.bilevel._validation import Fresh as Fresh
 from kernelpde.bilevel._validation import HeldOut as HeldOut
+from kernelpde.bilevel._validation import Predictive as Predictive
+from kernelpde.bilevel._validation import data_conditions as data_conditions

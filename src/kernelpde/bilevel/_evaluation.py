@@ -1,15 +1,15 @@
 """The outer loss of one linearisation, compiled once and used for all of them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, Int
 
-from kernelpde.bilevel._inner import View, entries_of, inner_map
+from kernelpde.bilevel._inner import Inner, View, entries_of, inner_map
 from kernelpde.bilevel._outer import (
     AbstractRegularizer,
     fold_residual,
@@ -19,7 +19,8 @@ from kernelpde.bilevel._outer import (
     standardised_folds,
     standardised_leave_one_out,
 )
-from kernelpde.functionals import Kernels, concatenate, gram_diagonal, stacked_matvec
+from kernelpde.bilevel._predictive import judged, predictive
+from kernelpde.functionals import Kernels, gram_diagonal, stacked_matvec
 from kernelpde.linalg import Dense
 from kernelpde.problem import Block, Residual, Rows, linearised
 from kernelpde.solve import true_residual
@@ -32,11 +33,12 @@ def linearise(residuals: tuple[Residual, ...], blocks: tuple[Block, ...], view: 
 
 
 class Parameters(eqx.Module):
-    """Hyperparameters as one vector θ, and the way back to kernels.
+    """Hyperparameters as one vector θ, and the way back to kernels and noise.
 
     **Attributes:**
 
-    - `learned`: the kernels with only their inexact arrays.
+    - `learned`: the kernels with only their inexact arrays, and log σ of conditions with noise to
+      be learned.
     - `rest`: the kernels without them.
     """
 
@@ -44,8 +46,8 @@ class Parameters(eqx.Module):
     rest: Any
 
     @staticmethod
-    def of(kernels: Kernels) -> "Parameters":
-        return Parameters(*eqx.partition(kernels, eqx.is_inexact_array))
+    def of(kernels: Kernels, noises: Sequence[Float[Array, ""] | None] = ()) -> "Parameters":
+        return Parameters(*eqx.partition((kernels, tuple(noises)), eqx.is_inexact_array))
 
     @property
     def vector(self) -> np.ndarray:
@@ -55,6 +57,13 @@ class Parameters(eqx.Module):
         return np.concatenate([np.asarray(leaf, dtype=float).reshape(-1) for leaf in leaves])
 
     def kernels(self, theta: Float[Array, "p"]) -> Kernels:
+        return self._both(theta)[0]
+
+    def noises(self, theta: Float[Array, "p"]) -> tuple[Float[Array, ""] | None, ...]:
+        """For each condition log σ, if it is learned."""
+        return self._both(theta)[1]
+
+    def _both(self, theta: Float[Array, "p"]):
         leaves, structure = jax.tree.flatten(self.learned)
         ends = np.cumsum([0, *(leaf.size for leaf in leaves)])
         parts = [
@@ -78,6 +87,7 @@ class Loss(eqx.Module):
     - `regularizer`: R(θ), if any.
     - `folds`: row numbers, empty to leave out one row at a time.
     - `standardised`: whether misses of rows left out are divided by their standard deviation.
+    - `data`: the numbers of the rows that are data, if the loss is their predictive density.
     """
 
     parameters: Parameters
@@ -88,6 +98,11 @@ class Loss(eqx.Module):
     regularizer: AbstractRegularizer | None
     folds: tuple[np.ndarray, ...] = ()
     standardised: bool = eqx.field(static=True, default=False)
+    data: Int[Array, "d"] | np.ndarray | None = None
+
+    def rows_at(self, theta: Float[Array, "p"]) -> Rows:
+        """The training rows with the noise that belongs to θ."""
+        return self.rows.with_noises(self.parameters.noises(theta))
 
 
 class Reached(eqx.Module):
@@ -110,7 +125,7 @@ class Reached(eqx.Module):
 def outer_roots(theta: Float[Array, "p"], loss: Loss) -> tuple[Float[Array, "q"], Reached]:
     """ρ(θ), half of whose sum of squares is the outer loss, and the inner solution."""
     kernels = loss.parameters.kernels(theta)
-    inner = inner_map(kernels, loss.rows, loss.solver)
+    inner = inner_map(kernels, loss.rows_at(theta), loss.solver)
     weights, seen = loss.row_weights, inner.image
     if loss.validation is not None:
         residual = held_out_residual(kernels, inner, loss.validation)
@@ -127,8 +142,41 @@ def outer_roots(theta: Float[Array, "p"], loss: Loss) -> tuple[Float[Array, "q"]
         roots = weights * residual
     if loss.regularizer is not None:
         roots = jnp.concatenate([roots, loss.regularizer.roots(theta)])
-    reached = Reached(inner.weights, inner.image, seen, inner.system.nugget, inner.system.usable)
-    return roots, reached
+    return roots, _reached(inner, seen)
+
+
+def _reached(inner: Inner, seen: Float[Array, "N"]) -> Reached:
+    return Reached(inner.weights, inner.image, seen, inner.system.nugget, inner.system.usable)
+
+
+def _penalty(theta: Float[Array, "p"], loss: Loss) -> Float[Array, "q"]:
+    return jnp.zeros(0) if loss.regularizer is None else loss.regularizer.roots(theta)
+
+
+def outer_loss(theta: Float[Array, "p"], loss: Loss) -> tuple[Float[Array, ""], Reached]:
+    """J(θ), and the inner solution."""
+    if loss.data is None:
+        roots, reached = outer_roots(theta, loss)
+        return 0.5 * (roots @ roots), reached
+    kernels, rows = loss.parameters.kernels(theta), loss.rows_at(theta)
+    value, inner = predictive(kernels, rows, loss.solver, loss.data)
+    penalty = _penalty(theta, loss)
+    return value + 0.5 * (penalty @ penalty), _reached(inner, inner.image)
+
+
+@eqx.filter_jit
+def density_and_normal(theta: Float[Array, "p"], loss: Loss):
+    """Minus the predictive log density of data, its gradient and expected curvature."""
+    assert loss.data is not None
+    found = judged(theta, loss.parameters.kernels, loss.rows_at, loss.solver, loss.data)
+    penalty, pull = jax.vjp(lambda t: _penalty(t, loss), theta)
+    slopes = jax.jacfwd(lambda t: _penalty(t, loss))(theta)
+    return (
+        found.value + 0.5 * (penalty @ penalty),
+        found.gradient + pull(penalty)[0],
+        found.normal + slopes.T @ slopes,
+        _reached(found.inner, found.inner.image),
+    )
 
 
 @eqx.filter_jit
@@ -159,8 +207,8 @@ def losses(thetas: Float[Array, "n p"], loss: Loss):
     """Loss, nugget and usability for each row θ: one program, one matrix in memory at a time."""
 
     def one(theta: Float[Array, "p"]):
-        roots, reached = outer_roots(theta, loss)
-        return 0.5 * (roots @ roots), reached.nugget, reached.usable
+        value, reached = outer_loss(theta, loss)
+        return value, reached.nugget, reached.usable
 
     return jax.lax.map(one, thetas)
 
@@ -171,6 +219,8 @@ FORWARD_LIMIT = 8
 
 def evaluator(loss: Loss, second_order: bool) -> Callable:
     """The compiled function that suits the optimiser and the number of parameters."""
+    if loss.data is not None:
+        return density_and_normal
     few = loss.parameters.vector.size <= FORWARD_LIMIT
     return loss_and_normal if second_order or few else loss_and_gradient
 
@@ -178,7 +228,7 @@ def evaluator(loss: Loss, second_order: bool) -> Callable:
 @eqx.filter_jit
 def row_scales(kernels: Kernels, rows: Rows) -> Float[Array, "M"]:
     """κ(φᵢ, φᵢ) + Σᵢ: the squared size of a row under the prior."""
-    return gram_diagonal(kernels, concatenate(rows.batches)) + rows.variance
+    return gram_diagonal(kernels, rows.batches) + rows.variance
 
 
 class Progress(eqx.Module):

@@ -45,6 +45,7 @@ class Objective(eqx.Module):
 
     def _inner(self, entries: Entries, theta: Float[Array, "p"]) -> Inner:
         rows = linearised(self.residuals, self.blocks, entries)
+        rows = rows.with_noises(self.parameters.noises(theta))
         return inner_map(self.parameters.kernels(theta), rows, self.solver)
 
     def _next(self, entries: Entries, theta: Float[Array, "p"]) -> Entries:

@@ -6,7 +6,6 @@ from jaxtyping import Array, Float
 from kernelpde.functionals import (
     Functionals,
     Kernels,
-    concatenate,
     gram_diagonal,
     gram_of_blocks,
     jets,
@@ -58,7 +57,7 @@ def inner_map(kernels: Kernels, rows: Rows, solver: Dense) -> Inner:
         return stacked_matvec(kernels, rows.stacks, rows.stacks, vector)
 
     batches = rows.batches
-    diagonal = gram_diagonal(kernels, concatenate(batches))
+    diagonal = gram_diagonal(kernels, batches)
     system = solver.factorize(gram_of_blocks(kernels, batches), rows.variance, diagonal)
     z = system.solve(rows.target, product=product)
     image = product(z) if solver.refinement else rows.target - system.added * z

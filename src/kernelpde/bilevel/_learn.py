@@ -4,12 +4,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+import jax.numpy as jnp
+import numpy as np
+
 from kernelpde.arrays import Numbers
+from kernelpde.bilevel._evaluation import Parameters
 from kernelpde.bilevel._optimizers import AbstractOuter, OuterLevenbergMarquardt
 from kernelpde.bilevel._outer import AbstractRegularizer
 from kernelpde.bilevel._result import LEARNING
 from kernelpde.bilevel._run import LearningRecord, Run
-from kernelpde.bilevel._validation import HeldOut, Validation
+from kernelpde.bilevel._validation import HeldOut, Predictive, Validation, data_conditions
 from kernelpde.errors import InputError, SolveError
 from kernelpde.functionals import Kernels
 from kernelpde.linalg import Dense
@@ -30,6 +34,9 @@ class Learned:
     - `factorisations`: how many it took, the final solve not counted.
     - `history`: one record per Gauss-Newton step.
     - `evaluations`: one record per evaluation of the outer loss.
+    - `solver`: of the final solve.
+    - `spread`: with data, the covariance of the hyperparameters (of their logarithms, as a vector):
+      the inverse curvature of the outer loss. Otherwise `None`.
     """
 
     problem: Problem
@@ -38,6 +45,15 @@ class Learned:
     factorisations: int
     history: tuple[LearningRecord, ...]
     evaluations: tuple[LearningRecord, ...]
+    solver: Dense
+    spread: np.ndarray | None
+
+    def shifted(self, by: np.ndarray) -> Problem:
+        """The problem with hyperparameters other than those learned, moved by a vector."""
+        parameters = Parameters.of(self.problem.kernels, self.problem.noises)
+        theta = jnp.asarray(parameters.vector + by)
+        found = self.problem.with_kernels(parameters.kernels(theta))
+        return found.with_noises(parameters.noises(theta))
 
     @property
     def kernels(self) -> Kernels:
@@ -75,7 +91,7 @@ def learn(
     seed: int = 0,
     sampling: str = "halton",
     tolerance: float = 1e-3,
-    max_steps: int = 30,
+    max_steps: int | None = None,
     final: Mapping[str, int] | None = None,
     final_seed: int | None = None,
     final_solver: Dense | None = None,
@@ -98,8 +114,9 @@ def learn(
 
     - `problem`: with kernels to begin with.
     - `points`: training points per condition, as in `solve`.
-    - `validation`: `HeldOut()` points by default; `Fresh()` ones in every step, or `Folds()` of the
-      training points.
+    - `validation`: with noisy data `Predictive()`, the density of each datum given the rest;
+      otherwise `HeldOut()` points. `Fresh()` ones in every step, or `Folds()` of the training
+      points.
     - `optimizer`: `OuterLevenbergMarquardt()` by default; `paper_adam()` as published, any `Optax`,
       or `LBFGS` for many parameters.
     - `regularizer`: R.
@@ -114,26 +131,34 @@ def learn(
     - `seed`, `sampling`: of the points.
     - `tolerance`: on the change of the logarithms of the hyperparameters in a step; 0 takes all
       `max_steps`.
-    - `max_steps`: largest number of Gauss-Newton steps.
+    - `max_steps`: largest number of Gauss-Newton steps; 30, with data 80 unless given.
     - `final`: number of points for the final solve; training points and validation points together
       if left out.
     - `final_seed`: of the points of the final solve; `seed` if left out.
-    - `final_solver`: for it; `Dense()` by default.
+    - `final_solver`: for it; `Dense()` by default, with data the same as for learning.
     - `throw`: raise `SolveError` if nothing usable was learned, or if the final solve fails.
     - `callback`: called with a `LearningRecord` after every evaluation of the outer loss and after
       every step.
     """
     require_float64()
-    if max_steps < 1:
+    if max_steps is not None and max_steps < 1:
         raise InputError(f"learn: max_steps must be at least 1; got {max_steps}.")
+    if max_steps is None:
+        max_steps = 80 if data_conditions(problem) else 30
+    if validation is None:
+        validation = Predictive() if data_conditions(problem) else HeldOut()
+    solver = Dense(nugget=1e-10, refinement=0) if solver is None else solver
+    if final_solver is None:
+        # What is learned from data holds for the system it was learned with.
+        final_solver = solver if isinstance(validation, Predictive) else Dense()
     run = Run(
         problem,
         problem.collocate(points, seed=seed, sampling=sampling),
-        HeldOut() if validation is None else validation,
+        validation,
         OuterLevenbergMarquardt() if optimizer is None else optimizer,
         regularizer,
         LevenbergMarquardt() if method is None else method,
-        Dense(nugget=1e-10, refinement=0) if solver is None else solver,
+        solver,
         seed,
         sampling,
         starts,
@@ -147,7 +172,7 @@ def learn(
             run.result = LEARNING.step_limit
     if hypergradient == "exact" and run.result is not LEARNING.not_finite:
         run.follow_exact_gradient()
-    learned = problem.with_kernels(run.kernels)
+    learned = run.learned_problem
     if throw and run.result is LEARNING.not_finite:
         raise SolveError(f"learn: {run.result.value} Hyperparameters: {learned!r}")
     blocks = run.all_blocks() if final is None else None
@@ -155,6 +180,7 @@ def learn(
         learned,
         final,
         blocks=blocks,
+        start=run.train.jets if run.data is not None and final is None else None,
         seed=seed if final_seed is None else final_seed,
         sampling=sampling,
         solver=final_solver,
@@ -167,4 +193,6 @@ def learn(
         run.factorisations,
         tuple(run.history),
         tuple(run.evaluations),
+        final_solver,
+        run.spread,
     )

@@ -135,6 +135,22 @@ class LogNormal(AbstractRegularizer):
         return (theta - jnp.log(self.median)) / self.spread
 
 
+class Around(AbstractRegularizer):
+    """Independent priors θᵢ ~ N(mᵢ, sᵢ²), one for each entry of θ: R = ½ Σ ((θᵢ - mᵢ) / sᵢ)².
+
+    **Arguments:**
+
+    - `centre`: m.
+    - `spread`: s; infinite where nothing is known.
+    """
+
+    centre: Float[Array, "p"]
+    spread: Float[Array, "p"]
+
+    def roots(self, theta: Float[Array, "p"]) -> Float[Array, "p"]:
+        return (theta - self.centre) / self.spread
+
+
 def condition_weights(
     names: tuple[str, ...], given: Mapping[str, float] | None
 ) -> tuple[float, ...]:

@@ -29,13 +29,14 @@ from kernelpde.bilevel._optimizers import (
     Evaluation,
     OuterLevenbergMarquardt,
 )
-from kernelpde.bilevel._outer import AbstractRegularizer, condition_weights
+from kernelpde.bilevel._outer import AbstractRegularizer, Around, condition_weights
 from kernelpde.bilevel._result import LEARNING
-from kernelpde.bilevel._starts import nearby, spread
+from kernelpde.bilevel._starts import lengthscales, nearby, spread, weak_prior
 from kernelpde.bilevel._validation import (
     Folds,
     Fresh,
     HeldOut,
+    Predictive,
     Validation,
     batch_of,
     validation_blocks,
@@ -44,7 +45,7 @@ from kernelpde.errors import InputError
 from kernelpde.functionals import Kernels
 from kernelpde.linalg import Dense
 from kernelpde.problem import Block, Problem, Rows
-from kernelpde.solve import GaussNewton, LevenbergMarquardt
+from kernelpde.solve import GaussNewton, LevenbergMarquardt, cycles
 
 _LARGEST = 20.0
 """A hyperparameter whose logarithm is beyond this has run away."""
@@ -66,6 +67,18 @@ _TRUST = 10
 
 _WANDERING = 4
 """So many moves that lead nowhere are the scatter of the validation points."""
+
+_FIRST = 15
+"""With data, so many steps at most move the state alone in the beginning,"""
+
+_NEARER = 0.03
+"""until one changes it by less than this."""
+
+_RESTING = 5
+"""So many steps in a row must leave the hyperparameters where they are, with data,"""
+
+_AT_REST = 0.02
+"""none moving one of them by more than this."""
 
 _SETTLED = 0.01
 """Relative change of the state below which this may be said."""
@@ -114,23 +127,34 @@ class Run:
         starts: bool,
         callback: Callable[[LearningRecord], None] | None,
     ):
-        self.problem, self.residuals = problem, problem.residuals
-        self.blocks, self.plan, self.optimizer = blocks, plan, optimizer
+        self.plan, self.optimizer = plan, optimizer
+        self.problem, self.residuals, self.blocks = problem, problem.residuals, blocks
+        self.data = plan.rows(problem, blocks) if isinstance(plan, Predictive) else None
         self.regularizer, self.method, self.solver = regularizer, method, solver
         self.seed, self.sampling, self.callback = seed, sampling, callback
         self.rng = np.random.default_rng([seed, 11])
-        self.parameters = Parameters.of(problem.kernels)
+        if any(noise is not None for noise in problem.noises) and self.data is None:
+            raise InputError(
+                "learn: noise is learned from the density of data. Use validation=Predictive(), "
+                "or give the noise."
+            )
+        self.parameters = Parameters.of(problem.kernels, problem.noises)
         self.theta = self.parameters.vector
         if not self.theta.size:
             raise InputError("learn: the kernels have no hyperparameters; are all of them frozen?")
+        if self.data is not None and regularizer is None:
+            self.regularizer = weak_prior(self.parameters, self.blocks)
         names = tuple(condition.name for condition in problem.conditions)
-        self.condition_weights = condition_weights(names, plan.weights)
+        given = None if isinstance(plan, Predictive) else plan.weights
+        self.condition_weights = condition_weights(names, given)
         self.train = self._zero_view(blocks)
         self.pool = self._draw(0) if isinstance(plan, HeldOut | Fresh) else None
         self.pool_view = None if self.pool is None else self._zero_view(self.pool)
         self.memory: Any = None
         self.path: list[np.ndarray] = []
         self.unsettled = self.held = self.far = 0
+        self.shortened = False
+        self.spread: np.ndarray | None = None
         self.starts = starts
         self.looks = 4
         self.started = time.perf_counter()
@@ -145,25 +169,43 @@ class Run:
         return self.parameters.kernels(jnp.asarray(self.theta))
 
     @property
+    def learned_problem(self) -> Problem:
+        """The problem with the hyperparameters reached."""
+        return self._problem_at(self.theta)
+
+    def _problem_at(self, theta: np.ndarray) -> Problem:
+        at = jnp.asarray(theta)
+        found = self.problem.with_kernels(self.parameters.kernels(at))
+        return found.with_noises(self.parameters.noises(at))
+
+    @property
     def doubtful(self) -> bool:
         """Whether whole steps have led nowhere for long enough to look for shorter ones."""
-        return self.far >= _TRUST
+        # With data what counts is not the residuals alone: those of data are to stay.
+        return self.data is None and self.far >= _TRUST
+
+    def _lengths(self) -> np.ndarray:
+        """Fractions of the inner step to choose from."""
+        changes = [r.change for r in self.history if r.change is not None]
+        if self.data is not None:
+            self.shortened = self.shortened or cycles(changes)
+        if self.shortened:
+            return np.array([0.5])
+        return np.asarray(self.method.lengths)[: None if self.doubtful else 1]
 
     def _zero_view(self, blocks: tuple[Block, ...]) -> View:
         entries = tuple(
             jnp.asarray(np.zeros((len(b.points), len(r.nonlinear))))
             for r, b in zip(self.residuals, blocks, strict=True)
         )
-        rows = sum(
-            len(b.points) * len(r.components) for r, b in zip(self.residuals, blocks, strict=True)
-        )
+        rows = sum(b.count * len(r.components) for r, b in zip(self.residuals, blocks, strict=True))
         return View(entries, jnp.asarray(np.zeros(rows)))
 
     def _draw(self, step: int) -> tuple[Block, ...]:
         """Validation points."""
         assert isinstance(self.plan, HeldOut | Fresh)
         counts = {
-            c.name: len(b.points) for c, b in zip(self.problem.conditions, self.blocks, strict=True)
+            c.name: b.count for c, b in zip(self.problem.conditions, self.blocks, strict=True)
         }
         counts.update(self.plan.points or {})
         return validation_blocks(self.problem, counts, self.seed + 7919 * step, self.sampling)
@@ -199,7 +241,7 @@ class Run:
         if isinstance(self.plan, Folds) and self.plan.standardised:
             return np.concatenate(
                 [
-                    np.full(len(block.points) * len(residual.components), np.sqrt(weight))
+                    np.full(block.count * len(residual.components), np.sqrt(weight))
                     for residual, block, weight in zip(
                         self.residuals, blocks, self.condition_weights, strict=True
                     )
@@ -210,7 +252,7 @@ class Run:
         for residual, block, weight in zip(
             self.residuals, blocks, self.condition_weights, strict=True
         ):
-            count = len(block.points) * len(residual.components)
+            count = block.count * len(residual.components)
             size = np.mean(scales[start : start + count])
             weights.append(np.full(count, np.sqrt(weight / (count * size))))
             start += count
@@ -239,6 +281,7 @@ class Run:
                 self.regularizer,
                 folds,
                 isinstance(self.plan, Folds) and self.plan.standardised,
+                self.data,
             ),
             blocks,
             view,
@@ -287,7 +330,7 @@ class Run:
         nugget: float,
         progress: Progress | None,
     ) -> None:
-        found = self.problem.with_kernels(self.parameters.kernels(jnp.asarray(theta)))
+        found = self._problem_at(theta)
         record = LearningRecord(
             len(self.history) + (progress is not None),
             self.factorisations,
@@ -306,7 +349,16 @@ class Run:
             self.callback(record)
 
     def compare_starts(self) -> None:
-        """Begin with the best of several lengthscales, by the outer loss at u = 0."""
+        """Begin with the best of several lengthscales, by the outer loss at u = 0.
+
+        Data say nothing of a coefficient before there is a solution; with them the lengthscales
+        begin where they are expected.
+        """
+        if isinstance(self.regularizer, Around):
+            centre = np.asarray(self.regularizer.centre)
+            self.theta = np.where(lengthscales(self.parameters), centre, self.theta)
+        if self.data is not None:
+            return
         candidates = spread(self.parameters, self.blocks)
         if not candidates:
             return
@@ -325,7 +377,9 @@ class Run:
             )
         loss, blocks, view = self._loss(self.kernels)
         evaluate = self._evaluate(loss)
-        if self.unsettled >= 2 and self.held < _PATIENCE and tolerance > 0.0:
+        lost = self.unsettled >= 2 and self.held < _PATIENCE and tolerance > 0.0
+        state_alone = lost or self._waiting()
+        if state_alone:
             # Far from a solution the loss says little about the kernel: let the state come first.
             self.held += 1
             best = evaluate(self.theta)
@@ -338,9 +392,12 @@ class Run:
                 self.result = LEARNING.not_finite
             return
         reached = best.extra
-        self.path.append(best.theta)
+        if not state_alone:
+            self.path.append(best.theta)
         moved = float(np.max(np.abs(best.theta - self.theta)))
         self.theta = best.theta
+        if self.data is not None and best.normal is not None:
+            self.spread = np.linalg.pinv(best.normal, hermitian=True)
         kernels = self.kernels
         train_weights = jnp.asarray(self._row_weights(kernels, loss.rows, self.blocks))
         validation_weights = None if loss.validation is None else loss.row_weights
@@ -352,7 +409,7 @@ class Run:
             kernels,
             reached,
             (train_weights, validation_weights),
-            jnp.asarray(np.asarray(self.method.lengths)[: None if self.doubtful else 1]),
+            jnp.asarray(self._lengths()),
         )
         self.unsettled = self.unsettled + 1 if float(progress.change) > _FAR else 0
         self.far += self.unsettled > 0
@@ -366,14 +423,32 @@ class Run:
                 else view_of(kernels, loss.rows, reached, self.residuals, self.pool)
             )
         self._record(self.history, best.loss, best.theta, float(reached.nugget), progress)
-        if tolerance == 0.0 or float(progress.length) < 1.0:
+        if tolerance == 0.0 or (float(progress.length) < 1.0 and not self.shortened):
             return
-        if moved < tolerance and float(progress.change) < 10 * tolerance:
-            if not (self.starts and self._elsewhere(loss, best)):
+        if moved < tolerance and float(progress.change) < 10 * tolerance and self._quiet():
+            if not (self.starts and self.data is None and self._elsewhere(loss, best)):
                 self.result = LEARNING.converged
         elif self._scattered(float(progress.change)):
             self.theta = np.mean(self.path[-_WANDERING:], axis=0)
             self.result = LEARNING.scattered
+
+    def _waiting(self) -> bool:
+        """Whether data are to be judged later: at first the state is not even near to them."""
+        if self.data is None or not self.starts or len(self.history) >= _FIRST:
+            return False
+        return all(record.change is None or record.change > _NEARER for record in self.history)
+
+    def _quiet(self) -> bool:
+        """Whether the hyperparameters have rested, where the state follows them slowly.
+
+        With data the inner iteration converges linearly, and a step in which nothing better was
+        found says little.
+        """
+        if self.data is None:
+            return True
+        recent = np.array(self.path[-_RESTING - 1 :])
+        rested = np.max(np.abs(np.diff(recent, axis=0)), initial=0.0) < _AT_REST
+        return len(recent) > _RESTING and bool(rested)
 
     def _scattered(self, change: float) -> bool:
         """Whether the last moves were back and forth, as new validation points make them."""
@@ -449,5 +524,5 @@ def _rows_of(residuals, blocks: tuple[Block, ...], numbers: list[np.ndarray]) ->
     for residual, block, chosen in zip(residuals, blocks, numbers, strict=True):
         for _ in residual.components:
             rows.append(start + chosen)
-            start += len(block.points)
+            start += block.count
     return np.concatenate(rows)

@@ -7,6 +7,7 @@ import equinox as eqx
 import numpy as np
 
 from kernelpde.errors import InputError
+from kernelpde.geometry import Averages, PointCloud
 from kernelpde.problem import Block, Problem
 
 
@@ -65,8 +66,48 @@ class Folds(eqx.Module):
         return tuple(np.sort(part) for part in np.array_split(order, self.count))
 
 
-Validation: TypeAlias = HeldOut | Fresh | Folds
-"""A plan for the outer loss: points of its own, or folds of the training points."""
+class Predictive(eqx.Module):
+    """The predictive density of data, each left out in turn: for inverse problems and regression.
+
+    Equations stay; no validation points are needed. How closely data are followed comes from their
+    noise, which may be learned as well; amplitudes of the kernels matter and are learned with the
+    lengthscales.
+
+    **Arguments:**
+
+    - `data`: the names of the conditions that are data; if left out, those on points of their own
+      with noise.
+    """
+
+    data: tuple[str, ...] | None = None
+
+    def rows(self, problem: Problem, blocks: tuple[Block, ...]) -> np.ndarray:
+        """The numbers of the rows that are data."""
+        names = data_conditions(problem) if self.data is None else self.data
+        chosen = [problem.condition_index(name) for name in names]
+        if not chosen:
+            raise InputError(
+                "Predictive: the problem has no data. Expected a condition on points of its own "
+                "with noise, or names of conditions as in Predictive(data=('sensors',))."
+            )
+        sizes = [
+            b.count * len(r.components) for b, r in zip(blocks, problem.residuals, strict=True)
+        ]
+        ends = np.cumsum([0, *sizes])
+        return np.concatenate([np.arange(ends[c], ends[c + 1]) for c in sorted(chosen)])
+
+
+def data_conditions(problem: Problem) -> tuple[str, ...]:
+    """Conditions on points of their own, with noise."""
+    return tuple(
+        c.name
+        for c in problem.conditions
+        if isinstance(c.region, PointCloud | Averages) and np.any(c.noise_level > 0)
+    )
+
+
+Validation: TypeAlias = HeldOut | Fresh | Folds | Predictive
+"""A plan for the outer loss: points of its own, folds of the training points, or data."""
 
 
 def validation_blocks(
@@ -80,8 +121,10 @@ def validation_blocks(
 
 
 def batch_of(block: Block, size: int, rng: np.random.Generator) -> tuple[Block, np.ndarray]:
-    """Some of the points of a block, and their numbers."""
-    count = len(block.points)
+    """Some of the points of a block, and their numbers; averages stay together."""
+    count = block.count
+    if block.quadrature is not None:
+        return block, np.arange(count)
     chosen = np.sort(rng.choice(count, size=min(size, count), replace=False))
     return (
         Block(

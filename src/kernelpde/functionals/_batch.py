@@ -15,6 +15,9 @@ from kernelpde.functionals._jet import Term
 class Functionals(eqx.Module):
     """M linear functionals φᵢ(u) = Σₜ cᵢₜ Σ_{γ ∈ Γₜ} ∂^γ u_{fₜ}(xᵢ), each local at one point.
 
+    With a `width` W > 1, W consecutive local functionals are added up to one: an average or an
+    integral by quadrature, its weights multiplied into the coefficients.
+
     A pytree whose arrays share one leading axis: it can be sliced, gathered, padded, mapped over
     and sharded. Which derivatives of which field occur is static and the same for all.
 
@@ -23,34 +26,42 @@ class Functionals(eqx.Module):
     - `points`: xᵢ.
     - `coefficients`: cᵢₜ, one column per term.
     - `terms`: (fₜ, Γₜ).
+    - `width`: W.
     """
 
-    points: Float[Array, "M d"]
-    coefficients: Float[Array, "M T"]
+    points: Float[Array, "L d"]
+    coefficients: Float[Array, "L T"]
     terms: tuple[Term, ...] = eqx.field(static=True)
+    width: int = eqx.field(static=True, default=1)
 
     def __len__(self) -> int:
-        return self.points.shape[0]
+        return self.points.shape[0] // self.width
 
     def __getitem__(self, index) -> "Functionals":
+        if self.width > 1:
+            raise InputError("Functionals that are sums over several points cannot be sliced.")
         return Functionals(self.points[index], self.coefficients[index], self.terms)
+
+    def __iter__(self):
+        raise TypeError("Functionals are one batch; expected a sequence of batches.")
 
     def scaled(self, factors: Float[Array, "M"]) -> "Functionals":
         """Each functional times a number."""
-        return Functionals(self.points, factors[:, None] * self.coefficients, self.terms)
+        local = jnp.repeat(factors, self.width)
+        return Functionals(self.points, local[:, None] * self.coefficients, self.terms, self.width)
 
     def on_terms(self, terms: Sequence[Term]) -> "Functionals":
         """The same functionals over a larger list of terms, with zeros for the new ones."""
         columns = [
             self.coefficients[:, self.terms.index(term)]
             if term in self.terms
-            else jnp.zeros(len(self))
+            else jnp.zeros(self.points.shape[0])
             for term in terms
         ]
         missing = set(self.terms) - set(terms)
         if missing:
             raise InputError(f"Functionals.on_terms: {missing} would be lost.")
-        return Functionals(self.points, jnp.stack(columns, axis=1), tuple(terms))
+        return Functionals(self.points, jnp.stack(columns, axis=1), tuple(terms), self.width)
 
 
 def evaluation(points: Float[Array, "M d"], term: Term) -> Functionals:
@@ -63,11 +74,15 @@ def concatenate(batches: Sequence[Functionals]) -> Functionals:
     terms = tuple(sorted({term for batch in batches for term in batch.terms}))
     if len(batches) == 1:
         return batches[0]
+    widths = {batch.width for batch in batches}
+    if len(widths) > 1:
+        raise InputError(f"concatenate: batches have different widths, {sorted(widths)}.")
     widened = [batch.on_terms(terms) for batch in batches]
     return Functionals(
         jnp.concatenate([batch.points for batch in widened]),
         jnp.concatenate([batch.coefficients for batch in widened]),
         terms,
+        widths.pop(),
     )
 
 
@@ -76,7 +91,7 @@ class Stack(eqx.Module):
 
     Rows are ordered equation by equation. What the functionals have in common, their points, is
     kept once: products with vectors evaluate the kernel once per pair of points and not once per
-    pair of rows.
+    pair of rows. With a `width` W > 1 they are summed over groups of W consecutive points.
 
     **Attributes:**
 
@@ -84,36 +99,45 @@ class Stack(eqx.Module):
     - `coefficients`: c_{nrt}.
     - `terms`: the jet entries j_t.
     - `used`: for each equation, the numbers of the entries in it.
+    - `width`: W.
     """
 
     points: Float[Array, "N d"]
     coefficients: Float[Array, "N R T"]
     terms: tuple[Term, ...] = eqx.field(static=True)
     used: tuple[tuple[int, ...], ...] = eqx.field(static=True)
+    width: int = eqx.field(static=True, default=1)
 
     def __len__(self) -> int:
-        return self.points.shape[0] * len(self.used)
+        return self.points.shape[0] // self.width * len(self.used)
 
     @property
     def batches(self) -> tuple[Functionals, ...]:
         """One batch per equation, without idle entries."""
         return tuple(
             Functionals(
-                self.points, self.coefficients[:, r, list(used)], tuple(self.terms[t] for t in used)
+                self.points,
+                self.coefficients[:, r, list(used)],
+                tuple(self.terms[t] for t in used),
+                self.width,
             )
             for r, used in enumerate(self.used)
         )
 
     def weighted(self, weights: Float[Array, "RN"]) -> Functionals:
         """Σᵣ w_{rn} φ_{rn}, one functional per point."""
-        by_equation = weights.reshape(len(self.used), -1)
+        by_equation = jnp.repeat(weights.reshape(len(self.used), -1), self.width, axis=1)
         return Functionals(
             self.points, jnp.einsum("rn,nrt->nt", by_equation, self.coefficients), self.terms
         )
 
     def applied(self, entries: Float[Array, "N T"]) -> Float[Array, "RN"]:
         """φ_{rn} of something with these jet entries."""
-        return jnp.einsum("nrt,nt->rn", self.coefficients, entries).reshape(-1)
+        return self.summed(jnp.einsum("nrt,nt->rn", self.coefficients, entries))
+
+    def summed(self, local: Float[Array, "R N"]) -> Float[Array, "RN"]:
+        """Values per equation and point, added up over the width, in the order of the rows."""
+        return local.reshape(-1, self.width).sum(1) if self.width > 1 else local.reshape(-1)
 
 
 def expansion(stacks: Sequence[Stack], weights: Float[Array, "M"]) -> tuple[Functionals, ...]:

@@ -75,7 +75,11 @@ def gram(kernels: Kernels, left: Functionals, right: Functionals) -> Float[Array
     total = _sum(
         None if row is None else left.coefficients[:, s, None] * row for s, row in enumerate(rows)
     )
-    return jnp.zeros((len(left), len(right))) if total is None else total
+    if total is None:
+        return jnp.zeros((len(left), len(right)))
+    if left.width == right.width == 1:
+        return total
+    return total.reshape(len(left), left.width, len(right), right.width).sum((1, 3))
 
 
 def gram_of_blocks(kernels: Kernels, batches: Sequence[Functionals]) -> Float[Array, "M M"]:
@@ -84,7 +88,6 @@ def gram_of_blocks(kernels: Kernels, batches: Sequence[Functionals]) -> Float[Ar
     Written block by block, or as one block over the union of terms: whichever has less to compute.
     A block's own pass over memory is worth about `_PASS` pairs of derivatives.
     """
-    union = concatenate(batches)
 
     def pairs(left: Functionals, right: Functionals) -> int:
         matching = sum(
@@ -95,9 +98,11 @@ def gram_of_blocks(kernels: Kernels, batches: Sequence[Functionals]) -> Float[Ar
         )
         return len(left) * len(right) * matching
 
-    apart = sum(pairs(a, b) for a in batches for b in batches)
-    if len(batches) == 1 or pairs(union, union) <= apart + _PASS * len(union) ** 2:
-        return gram(kernels, union, union)
+    if len({batch.width for batch in batches}) == 1:
+        union = concatenate(batches)
+        apart = sum(pairs(a, b) for a in batches for b in batches)
+        if len(batches) == 1 or pairs(union, union) <= apart + _PASS * len(union) ** 2:
+            return gram(kernels, union, union)
     rows = [
         jnp.concatenate([gram(kernels, left, right) for right in batches], axis=1)
         for left in batches
@@ -119,14 +124,20 @@ def gram_in_tiles(
     return _in_row_tiles(lambda rows: gram(kernels, rows, right), left, len(right), memory)
 
 
-def gram_diagonal(kernels: Kernels, functionals: Functionals) -> Float[Array, "M"]:
-    """φᵢ φᵢ κ for each functional."""
+def gram_diagonal(kernels: Kernels, batches: Sequence[Functionals]) -> Float[Array, "M"]:
+    """φᵢ φᵢ κ for each functional of several batches."""
+    if len({batch.width for batch in batches}) > 1:
+        return jnp.concatenate([gram_diagonal(kernels, [batch]) for batch in batches])
+    every = concatenate(batches)
 
-    def one(point: Float[Array, "d"], coefficients: Float[Array, "T"]) -> Float[Array, ""]:
-        single = Functionals(point[None], coefficients[None], functionals.terms)
+    def one(points: Float[Array, "W d"], coefficients: Float[Array, "W T"]) -> Float[Array, ""]:
+        single = Functionals(points, coefficients, every.terms, every.width)
         return gram(kernels, single, single)[0, 0]
 
-    return jax.vmap(one)(functionals.points, functionals.coefficients)
+    def grouped(leaf: Array) -> Array:
+        return leaf.reshape(len(every), every.width, leaf.shape[1])
+
+    return jax.vmap(one)(grouped(every.points), grouped(every.coefficients))
 
 
 def jets(
@@ -194,7 +205,7 @@ def stacked_matvec(
 ) -> Float[Array, "M"]:
     """κ(Φ, Ψ) v for the rows of stacks: as `matvec`, once per pair of points."""
     weighted = expansion(right, vector)
-    if all(len(stack.used) == 1 for stack in left):
+    if all(len(stack.used) == 1 and stack.width == 1 for stack in left):
         rows = concatenate([batch for stack in left for batch in stack.batches])
         columns = concatenate(weighted)
         return matvec(kernels, rows, columns, jnp.ones(len(columns)), memory=memory)

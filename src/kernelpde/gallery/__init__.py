@@ -10,6 +10,11 @@ from kernelpde.gallery._elliptic import elliptic_additive as elliptic_additive
 from kernelpde.gallery._example import Example as Example
 from kernelpde.gallery._example import product_grid as product_grid
 from kernelpde.gallery._gray_scott import gray_scott as gray_scott
+from kernelpde.gallery._inverse import darcy as darcy
+from kernelpde.gallery._inverse import gray_scott_rates as gray_scott_rates
+from kernelpde.gallery._inverse import source as source
+from kernelpde.gallery._inverse import string as string
+from kernelpde.gallery._references import ColeHopf as ColeHopf
 from kernelpde.gallery._schrodinger import schrodinger as schrodinger
 
 EXAMPLES: dict[str, Callable[..., Example]] = {
@@ -22,4 +27,9 @@ EXAMPLES: dict[str, Callable[..., Example]] = {
     "gray-scott-c": partial(gray_scott, case="gray-scott-c"),
     "robin": robin,
     "coupled": coupled,
+    "darcy": darcy,
+    "darcy-3x": partial(darcy, observations=180),
+    "gray-scott-rates": gray_scott_rates,
+    "source": source,
+    "string": string,
 }

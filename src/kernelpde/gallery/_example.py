@@ -1,7 +1,7 @@
 """What a gallery problem consists of."""
 
+import dataclasses
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Array, Float
@@ -10,7 +10,7 @@ from kernelpde.problem import Problem
 from kernelpde.solve import Solution
 
 
-@dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True)
 class Example:
     """A problem with a reference solution.
 
@@ -24,6 +24,8 @@ class Example:
     - `grid`: points at which errors are measured.
     - `training`: how many points learning takes; as many for validation.
     - `sampling`: how the command draws points unless told otherwise.
+    - `parameters`: the true values of unknown numbers.
+    - `nugget`: that suits it; 1e-12 unless given.
     """
 
     name: str
@@ -34,23 +36,30 @@ class Example:
     grid: Float[np.ndarray, "n d"]
     training: Mapping[str, int]
     sampling: str = "uniform"
+    parameters: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    nugget: float = 1e-12
 
     def errors(self, solution: Solution) -> dict[str, dict[str, float]]:
-        """Root mean square ("l2", as the paper has it) and maximum error of each field.
+        """Root mean square ("l2", as the paper has it), maximum and relative error of each field.
 
         For a complex field also those of its absolute value, which is what the paper compares.
         """
         found = {}
         for field, reference in self.references.items():
             values, truth = np.asarray(solution[field](self.grid)), reference(self.grid)
-            found[field] = _sizes(np.abs(values - truth))
+            found[field] = _sizes(values - truth, truth)
             if np.iscomplexobj(truth):
-                found[f"abs({field})"] = _sizes(np.abs(values) - np.abs(truth))
+                found[f"abs({field})"] = _sizes(np.abs(values) - np.abs(truth), truth)
         return found
 
 
-def _sizes(error: np.ndarray) -> dict[str, float]:
-    return {"l2": float(np.sqrt(np.mean(error**2))), "linf": float(np.max(np.abs(error)))}
+def _sizes(error: np.ndarray, truth: np.ndarray) -> dict[str, float]:
+    size = float(np.sqrt(np.mean(np.abs(error) ** 2)))
+    return {
+        "l2": size,
+        "linf": float(np.max(np.abs(error))),
+        "relative": size / float(np.sqrt(np.mean(np.abs(truth) ** 2))),
+    }
 
 
 def product_grid(*axes: Float[np.ndarray, "_"] | Array) -> Float[np.ndarray, "m d"]:

@@ -13,10 +13,11 @@ from kernelpde.geometry._sampling import unit_points
 
 
 class Sample(NamedTuple):
-    """Points, and outward unit normals where the region has them."""
+    """Points, outward unit normals where the region has them, and weights (n, q) of averages."""
 
     points: Float[np.ndarray, "n d"]
     normals: Float[np.ndarray, "n d"] | None
+    weights: Float[np.ndarray, "_ _"] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,7 +143,7 @@ class Patch(AbstractRegion):
             return keeps(points) if before is None else before(points) & keeps(points)
 
         def flipped(unit: np.ndarray) -> Sample:
-            points, normals = chart(unit)
+            points, normals, _ = chart(unit)
             return Sample(points, None if normals is None else -normals)
 
         return Patch(
@@ -159,7 +160,7 @@ class Patch(AbstractRegion):
         rate = (end - begin) / (last - first)
 
         def cut(unit: np.ndarray) -> Sample:
-            points, normals = chart(unit)
+            points, normals, _ = chart(unit)
             points = points.copy()
             points[:, axis] = begin + rate * (points[:, axis] - first)
             return Sample(points, normals)

@@ -61,13 +61,19 @@ def restored(both: Float[Array, "M M"], diagonal: Float[Array, "M"]) -> Float[Ar
 def solve_with(factor: Float[Array, "M M"], rhs: Float[Array, "M *k"]) -> Float[Array, "M *k"]:
     """A⁻¹ b for one vector or for columns, from R."""
     columns = rhs if rhs.ndim == 2 else rhs[:, None]
-    half = solve_half(factor, columns)
-    whole = jax.lax.linalg.triangular_solve(
-        factor.T, half, left_side=True, lower=True, transpose_a=True
-    )
+    whole = solve_other_half(factor, solve_half(factor, columns))
     return whole if rhs.ndim == 2 else whole[:, 0]
 
 
 def solve_half(factor: Float[Array, "M M"], columns: Float[Array, "M k"]) -> Float[Array, "M k"]:
     """R⁻ᵀ b for columns."""
     return jax.lax.linalg.triangular_solve(factor.T, columns, left_side=True, lower=True)
+
+
+def solve_other_half(
+    factor: Float[Array, "M M"], columns: Float[Array, "M k"]
+) -> Float[Array, "M k"]:
+    """R⁻¹ b for columns."""
+    return jax.lax.linalg.triangular_solve(
+        factor.T, columns, left_side=True, lower=True, transpose_a=True
+    )

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from kernelpde.errors import InputError
-from kernelpde.linalg._cholesky import cholesky, restored, solve_half, solve_with
+from kernelpde.linalg._cholesky import cholesky, restored, solve_half, solve_other_half, solve_with
 from kernelpde.linalg._result import LINEAR
 
 Product: TypeAlias = Callable[[Float[Array, "M"]], Float[Array, "M"]]
@@ -157,6 +157,14 @@ class DenseFactor(eqx.Module):
     def solve_columns(self, columns: Float[Array, "M k"]) -> Float[Array, "M k"]:
         """P⁻¹ applied to columns, without refinement."""
         return jax.vmap(lambda b: self._solve_once(b, None), in_axes=1, out_axes=1)(columns)
+
+    def solve_half(self, columns: Float[Array, "M k"]) -> Float[Array, "M k"]:
+        """R⁻ᵀ b for columns, with P = RᵀR: inner products of such are those of b in P⁻¹."""
+        return jnp.where(self.usable, solve_half(self.factor, columns), jnp.nan)
+
+    def solve_other_half(self, columns: Float[Array, "M k"]) -> Float[Array, "M k"]:
+        """R⁻¹ b for columns."""
+        return solve_other_half(self.factor, columns)
 
     def logdet(self) -> Float[Array, ""]:
         """log |P|."""

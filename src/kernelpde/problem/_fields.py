@@ -2,9 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
 
 from kernelpde.errors import InputError
-from kernelpde.kernels import AbstractKernel
+from kernelpde.kernels import AbstractKernel, Constant, freeze
 
 
 @dataclass(frozen=True)
@@ -51,16 +56,62 @@ class ComplexField:
         return Field(f"{self.name}_real", self.kernel), Field(f"{self.name}_imag", second)
 
 
+@dataclass(frozen=True)
+class Parameter:
+    """An unknown number: a diffusivity, a rate, a source strength.
+
+    In a residual it is that number, without derivatives. It is solved for together with the fields,
+    as a function that is constant a priori: its Gaussian prior is a kernel κ(x, y) = s².
+
+    **Arguments:**
+
+    - `name`: as for `Field`.
+    - `mean`: before any data are seen; the median if the parameter is positive.
+    - `deviation`: standard deviation s of the prior; of its logarithm if the parameter is positive.
+    - `positive`: whether the number is the exponential of a Gaussian one.
+    """
+
+    name: str
+    mean: float
+    deviation: float
+    positive: bool = False
+
+    def __post_init__(self):
+        if not (np.isfinite(self.mean) and np.isfinite(self.deviation) and self.deviation > 0):
+            raise InputError(
+                f"Parameter {self.name!r}: expected a finite mean and a positive standard "
+                f"deviation; got {self.mean} and {self.deviation}."
+            )
+        if self.positive and self.mean <= 0:
+            raise InputError(f"Parameter {self.name!r}: a positive one with mean {self.mean}.")
+
+    @property
+    def field(self) -> Field:
+        """The constant function that stands for what is unknown of it."""
+        return Field(self.name, freeze(Constant(self.deviation**2)))
+
+    def value(self, offset: Float[Array, "*_"]) -> Float[Array, "*_"]:
+        """The number, from the value of that function."""
+        return self.mean * jnp.exp(offset) if self.positive else self.mean + offset
+
+
+Unknown: TypeAlias = Field | ComplexField | Parameter
+"""What a problem may be asked to find."""
+
+
 def real_fields(
-    fields: Sequence[Field | ComplexField],
-) -> tuple[tuple[Field, ...], tuple[tuple[str, int, int], ...]]:
-    """All real fields, and name and part numbers of the complex ones."""
+    fields: Sequence[Unknown],
+) -> tuple[tuple[Field, ...], tuple[tuple[str, int, int], ...], tuple[Parameter, ...]]:
+    """All real fields, name and part numbers of the complex ones, and the parameters."""
     flat: list[Field] = []
-    pairs = []
+    pairs, parameters = [], []
     for field in fields:
         if isinstance(field, ComplexField):
             pairs.append((field.name, len(flat), len(flat) + 1))
             flat.extend(field.parts)
+        elif isinstance(field, Parameter):
+            parameters.append(field)
+            flat.append(field.field)
         else:
             flat.append(field)
-    return tuple(flat), tuple(pairs)
+    return tuple(flat), tuple(pairs), tuple(parameters)

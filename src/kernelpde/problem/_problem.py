@@ -13,11 +13,27 @@ from jaxtyping import Array, Float
 from kernelpde.arrays import Numbers
 from kernelpde.errors import InputError
 from kernelpde.functionals import Frame, Kernels, Mixed
-from kernelpde.geometry import AbstractRegion, Patch, Patches, PointCloud, Space
+from kernelpde.geometry import AbstractRegion, Averages, Patch, Patches, PointCloud, Space
 from kernelpde.kernels import AbstractKernel, bind_coordinates, hyperparameters, wind
 from kernelpde.precision import require_float64
-from kernelpde.problem._fields import ComplexField, Field, real_fields
+from kernelpde.problem._fields import Unknown, real_fields
 from kernelpde.problem._residual import Residual, trace_residual
+
+
+@dataclass(frozen=True)
+class LearnedNoise:
+    """A standard deviation of noise that `learn` finds together with the kernels.
+
+    **Arguments:**
+
+    - `start`: where to begin; also what `solve` uses.
+    """
+
+    start: float
+
+    def __post_init__(self):
+        if not (np.isfinite(self.start) and self.start > 0):
+            raise InputError(f"LearnedNoise: expected a positive start; got {self.start}.")
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,15 +47,17 @@ class Condition:
     - `residual`: F, a function of the point and, by the names of its further arguments, of fields
       (as jets), data and, on boundary pieces, the outward `normal`. It returns a number, or a tuple
       of numbers for several equations; complex numbers count as two.
-    - `noise`: standard deviation with which F = 0 is to hold, one number or one per point. 0 asks
-      for it exactly; a relaxed condition with weight w in the sum of squares has noise w^(-1/2).
-    - `data`: arrays with one row per point, for conditions on points of the user's own.
+    - `noise`: standard deviation with which F = 0 is to hold, one number, one per point, or
+      `LearnedNoise`. 0 asks for it exactly; a relaxed condition with weight w in the sum of squares
+      has noise w^(-1/2).
+    - `data`: arrays with one row per point, or per average, for conditions on points of the user's
+      own.
     """
 
     name: str
     where: AbstractRegion | Numbers
     residual: Callable
-    noise: Numbers = 0.0
+    noise: Numbers | LearnedNoise = 0.0
     data: Mapping[str, Numbers] = field(default_factory=dict)
 
     def __post_init__(self):
@@ -47,13 +65,13 @@ class Condition:
             cloud = PointCloud(self.where, name=f"Condition {self.name!r}")
             object.__setattr__(self, "where", cloud)
         region = self.region
-        noise = np.asarray(self.noise, dtype=float)
+        noise = self.noise_level
         if noise.ndim > 1 or not np.isfinite(noise).all() or (noise < 0).any():
             raise InputError(
                 f"Condition {self.name!r}: noise must be a standard deviation, not negative; "
                 f"got {self.noise}."
             )
-        count = len(region.points) if isinstance(region, PointCloud) else None
+        count = len(region.points) if isinstance(region, PointCloud | Averages) else None
         if (self.data or noise.ndim) and count is None:
             raise InputError(
                 f"Condition {self.name!r}: data and noise per point need points of their own; "
@@ -75,6 +93,12 @@ class Condition:
         object.__setattr__(self, "data", arrays)
 
     @property
+    def noise_level(self) -> np.ndarray:
+        """The standard deviation of the noise, as it is now."""
+        given = self.noise.start if isinstance(self.noise, LearnedNoise) else self.noise
+        return np.asarray(given, dtype=float)
+
+    @property
     def region(self) -> AbstractRegion:
         """Where the condition holds; points given as an array are a `PointCloud` by now."""
         assert isinstance(self.where, AbstractRegion)
@@ -82,12 +106,42 @@ class Condition:
 
 
 class Block(eqx.Module):
-    """The points of one condition, with everything that comes per point."""
+    """The points of one condition, with everything that comes per point.
 
-    points: Float[Array, "N d"]
-    normals: Float[Array, "N d"] | None
+    **Attributes:**
+
+    - `points`, `normals`, `data`: one row per point.
+    - `noise`: standard deviation, one per row of each equation.
+    - `quadrature`: for averages, what the points of each are weighted with; points of one average
+      follow each other.
+    """
+
+    points: Float[Array, "L d"]
+    normals: Float[Array, "L d"] | None
     data: dict[str, Array]
     noise: Float[Array, "N"]
+    quadrature: Float[Array, "N Q"] | None = None
+
+    @property
+    def count(self) -> int:
+        """Rows per equation."""
+        return self.noise.shape[0]
+
+    @property
+    def width(self) -> int:
+        """Points per row."""
+        return 1 if self.quadrature is None else self.quadrature.shape[1]
+
+    def weighted(self, local: Float[Array, "L *_"]) -> Float[Array, "L *_"]:
+        """Values at the points times their weights in an average."""
+        if self.quadrature is None:
+            return local
+        return self.quadrature.reshape(-1, *(1,) * (local.ndim - 1)) * local
+
+    def by_rows(self, local: Float[Array, "L R"]) -> Float[Array, "RN"]:
+        """Values at the points, weighted and added up, in the order of the rows."""
+        grouped = self.weighted(local).reshape(self.count, self.width, local.shape[1])
+        return grouped.sum(1).T.reshape(-1)
 
 
 class Problem:
@@ -96,7 +150,7 @@ class Problem:
     **Arguments:**
 
     - `*conditions`: with names of their own.
-    - `fields`: the unknown functions.
+    - `fields`: the unknown functions, `Field` or `ComplexField`, and numbers, `Parameter`.
     - `mixing`: a square matrix A with one row per real field. With it the kernels of the fields are
       those of independent functions w, and the fields are u = A w, correlated with each other; A is
       learned along with the kernels.
@@ -105,13 +159,13 @@ class Problem:
     def __init__(
         self,
         *conditions: Condition,
-        fields: Sequence[Field | ComplexField],
+        fields: Sequence[Unknown],
         mixing: Numbers | None = None,
     ):
         require_float64()
         if not conditions or not fields:
             raise InputError("Problem: expected at least one condition and one field.")
-        flat, pairs = real_fields(fields)
+        flat, pairs, self.parameters = real_fields(fields)
         for what, names in (
             ("condition", [c.name for c in conditions]),
             ("field", [*(f.name for f in flat), *(name for name, *_ in pairs)]),
@@ -124,6 +178,8 @@ class Problem:
         self.complex_fields = pairs
         self.fields = tuple(replace(f, kernel=self._bound(f.kernel)) for f in flat)
         self.mixing = None if mixing is None else _square(mixing, len(flat))
+        if self.parameters and mixing is not None:
+            raise InputError("Problem: mixing is for fields alone; there are also parameters.")
         self.residuals = self._traced()
 
     def _bound(self, kernel: AbstractKernel) -> AbstractKernel:
@@ -142,6 +198,23 @@ class Problem:
             other.mixing, kernels = kernels.mixing, kernels.latents
         other.fields = tuple(
             replace(f, kernel=self._bound(k)) for f, k in zip(self.fields, kernels, strict=True)
+        )
+        return other
+
+    @property
+    def noises(self) -> tuple[Float[Array, ""] | None, ...]:
+        """For each condition the logarithm of its noise, if that is to be learned."""
+        return tuple(
+            jnp.asarray(np.log(c.noise.start)) if isinstance(c.noise, LearnedNoise) else None
+            for c in self.conditions
+        )
+
+    def with_noises(self, noises: Sequence[Float[Array, ""] | None]) -> "Problem":
+        """The same problem with other values for the noise to be learned."""
+        other = copy(self)
+        other.conditions = tuple(
+            c if noise is None else replace(c, noise=LearnedNoise(float(np.exp(noise))))
+            for c, noise in zip(self.conditions, noises, strict=True)
         )
         return other
 
@@ -164,14 +237,22 @@ class Problem:
                 c.region.has_normals,
                 _arrays(c.data),
                 self.complex_fields,
+                self.parameters,
             )
             for c in self.conditions
         )
 
     @property
     def hyperparameters(self) -> dict[str, dict[str, np.ndarray]]:
-        """Every hyperparameter by field and name; those of a mixing under "mixing"."""
-        found = {field.name: hyperparameters(field.kernel) for field in self.fields}
+        """Every hyperparameter by field and name; those of a mixing under "mixing", and learned
+        noise by condition under "noise"."""
+        numbers = {parameter.name for parameter in self.parameters}
+        found = {f.name: hyperparameters(f.kernel) for f in self.fields if f.name not in numbers}
+        learned = {
+            c.name: c.noise_level for c in self.conditions if isinstance(c.noise, LearnedNoise)
+        }
+        if learned:
+            found["noise"] = learned
         if self.mixing is not None:
             found["mixing"] = {"matrix": np.asarray(self.mixing)}
         return found
@@ -249,7 +330,7 @@ def _space_of(region: AbstractRegion) -> Space | None:
 def _common_space(conditions: Sequence[Condition]) -> Space:
     spaces = [(c.name, _space_of(c.region)) for c in conditions]
     known = [(name, space) for name, space in spaces if space is not None]
-    clouds = [(c.name, w) for c in conditions if isinstance(w := c.region, PointCloud)]
+    clouds = [(c.name, w) for c in conditions if isinstance(w := c.region, PointCloud | Averages)]
     if known:
         first, space = known[0]
         for name, other in known[1:]:
@@ -259,13 +340,13 @@ def _common_space(conditions: Sequence[Condition]) -> Space:
                     f"{space} and {other}."
                 )
     else:
-        dimension = clouds[0][1].points.shape[1]
+        dimension = clouds[0][1].points.shape[-1]
         space = Space(tuple(f"x{i}" for i in range(dimension)))
     for name, cloud in clouds:
-        if cloud.points.shape[1] != len(space.coordinates):
+        if cloud.points.shape[-1] != len(space.coordinates):
             raise InputError(
                 f"Condition {name!r}: expected points with {len(space.coordinates)} coordinates "
-                f"{space.coordinates}; got {cloud.points.shape[1]}."
+                f"{space.coordinates}; got {cloud.points.shape[-1]}."
             )
     return space
 
@@ -286,7 +367,7 @@ def _collocated(
                 "Describe the condition on a PointCloud instead."
             )
         region, asked = PointCloud(asked, name=f"Condition {name!r}"), None
-    if asked is None and not isinstance(region, PointCloud):
+    if asked is None and not isinstance(region, PointCloud | Averages):
         raise InputError(
             f"Condition {name!r}: no number of points given. "
             f"Expected points={{{name!r}: 300, ...}}."
@@ -298,13 +379,17 @@ def _collocated(
             f"Condition {name!r}: expected points with {dimension} coordinates; "
             f"got {sample.points.shape[1]}."
         )
-    noise = np.broadcast_to(np.asarray(condition.noise, dtype=float), len(sample.points))
-    _refuse_duplicates(name, sample.points[noise == 0])
+    weights = sample.weights
+    width = 1 if weights is None else weights.shape[1]
+    noise = np.broadcast_to(condition.noise_level, len(sample.points) // width)
+    if weights is None:
+        _refuse_duplicates(name, sample.points[noise == 0])
     return Block(
         jnp.asarray(sample.points),
         None if sample.normals is None else jnp.asarray(sample.normals),
-        _arrays(condition.data),
+        {key: jnp.asarray(np.repeat(v, width, axis=0)) for key, v in condition.data.items()},
         jnp.asarray(noise),
+        None if weights is None else jnp.asarray(weights),
     )
 
 

@@ -12,6 +12,7 @@ from jaxtyping import Array, Float
 from kernelpde.errors import InputError
 from kernelpde.functionals import ComplexJet, Frame, Jet, Term
 from kernelpde.problem._dependencies import dependencies
+from kernelpde.problem._fields import Parameter
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,7 @@ class Residual:
 
     - `fields`: the names of the real fields.
     - `complex_fields`: name, number of the real and number of the imaginary part of complex ones.
+    - `parameters`: unknown numbers, which are among the fields as well.
     - `terms`: the entries jₜ, in the order in which they are passed.
     - `components`: for each equation that the residual returns, the numbers of the entries in it.
     - `nonlinear`: the numbers of the entries on which some ∂F/∂jₜ depends. In the others F is
@@ -33,6 +35,7 @@ class Residual:
     function: Callable
     fields: tuple[str, ...]
     complex_fields: tuple[tuple[str, int, int], ...]
+    parameters: tuple[Parameter, ...]
     arguments: tuple[str, ...]
     frame: Frame
     terms: tuple[Term, ...]
@@ -55,7 +58,7 @@ class Residual:
         return self._call(point, normal, data, values.__getitem__)
 
     def _call(self, point, normal, data, lookup: Callable[[Term], Array]) -> list[Array]:
-        jets: dict[str, Jet | ComplexJet] = {
+        jets: dict[str, Jet | ComplexJet | Array] = {
             name: Jet(self.fields.index(name), self.frame, lookup, normal)
             for name in self.arguments
             if name in self.fields
@@ -64,6 +67,10 @@ class Residual:
             if name in self.arguments:
                 real, imaginary = (Jet(part, self.frame, lookup, normal) for part in parts)
                 jets[name] = ComplexJet(real, imaginary)
+        for parameter in self.parameters:
+            if parameter.name in self.arguments:
+                jet = Jet(self.fields.index(parameter.name), self.frame, lookup)
+                jets[parameter.name] = parameter.value(jet.value)
         others = data if normal is None else {"normal": normal, **data}
         given = (jets[name] if name in jets else others[name] for name in self.arguments)
         return _components(self.function(point, *given), self.condition)
@@ -113,6 +120,7 @@ def trace_residual(
     has_normals: bool,
     data: Mapping[str, Array],
     complex_fields: tuple[tuple[str, int, int], ...] = (),
+    parameters: tuple[Parameter, ...] = (),
 ) -> Residual:
     """Find out what a residual uses, and refuse what cannot be a residual.
 
@@ -126,6 +134,7 @@ def trace_residual(
     - `has_normals`: whether the points of the condition have normals.
     - `data`: arrays with one row per point.
     - `complex_fields`: name, number of the real and number of the imaginary part.
+    - `parameters`: unknown numbers among the fields.
     """
     known = (*fields, *(name for name, *_ in complex_fields))
     others = ("normal", *data) if has_normals else tuple(data)
@@ -136,7 +145,9 @@ def trace_residual(
         np.zeros(dimension) if has_normals else None,
         {name: np.zeros(values.shape[1:]) for name, values in data.items()},
     )
-    blank = Residual(condition, function, fields, complex_fields, arguments, frame, (), (), ())
+    blank = Residual(
+        condition, function, fields, complex_fields, parameters, arguments, frame, (), (), ()
+    )
 
     used: set[Term] = set()
 

@@ -1,7 +1,11 @@
 """The residuals of a problem, linearised at a state: one linear functional per row."""
 
+from collections.abc import Sequence
+from itertools import pairwise
+
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from kernelpde.functionals import Functionals, Stack, expansion
@@ -36,8 +40,22 @@ class Rows(eqx.Module):
 
     def through_jets(self, entries: tuple[Array, ...]) -> Float[Array, "M"]:
         """The part of Φu that comes from the nonlinear entries."""
-        parts = [jnp.einsum("nrk,nk->rn", c, e) for c, e in zip(self.curved, entries, strict=True)]
-        return jnp.concatenate([part.reshape(-1) for part in parts])
+        parts = [
+            stack.summed(jnp.einsum("nrk,nk->rn", c, e))
+            for stack, c, e in zip(self.stacks, self.curved, entries, strict=True)
+        ]
+        return jnp.concatenate(parts)
+
+    def with_noises(self, noises: Sequence[Float[Array, ""] | None]) -> "Rows":
+        """The same with log σ of some conditions replaced."""
+        if not any(noise is not None for noise in noises):
+            return self
+        ends = np.cumsum([0, *(len(stack) for stack in self.stacks)])
+        parts = [
+            self.variance[a:b] if noise is None else jnp.full(b - a, jnp.exp(2.0 * noise))
+            for noise, (a, b) in zip(noises, pairwise(ends), strict=True)
+        ]
+        return eqx.tree_at(lambda rows: rows.variance, self, jnp.concatenate(parts))
 
 
 def linearised(
@@ -49,9 +67,17 @@ def linearised(
     stacks, targets, variances, curved = [], [], [], []
     for residual, block, entries in zip(residuals, blocks, jets_there, strict=True):
         value, slope = residual.linearise(block.points, block.normals, block.data, entries)
-        stacks.append(Stack(block.points, slope, residual.terms, residual.components))
         nonlinear = slope[:, :, list(residual.nonlinear)]
-        curved.append(nonlinear)
-        targets.append((jnp.einsum("nrk,nk->nr", nonlinear, entries) - value).T.reshape(-1))
+        targets.append(block.by_rows(jnp.einsum("nrk,nk->nr", nonlinear, entries) - value))
+        curved.append(block.weighted(nonlinear))
+        stacks.append(
+            Stack(
+                block.points,
+                block.weighted(slope),
+                residual.terms,
+                residual.components,
+                block.width,
+            )
+        )
         variances.append(jnp.tile(block.noise**2, len(residual.components)))
     return Rows(tuple(stacks), jnp.concatenate(targets), jnp.concatenate(variances), tuple(curved))

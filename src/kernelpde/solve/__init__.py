@@ -6,6 +6,7 @@ from kernelpde.solve._solution import Record as Record
 from kernelpde.solve._solution import Solution as Solution
 from kernelpde.solve._solve import GaussNewton as GaussNewton
 from kernelpde.solve._solve import LevenbergMarquardt as LevenbergMarquardt
+from kernelpde.solve._solve import cycles as cycles
 from kernelpde.solve._solve import solve as solve
 from kernelpde.solve._step import Outcome as Outcome
 from kernelpde.solve._step import State as State

@@ -159,7 +159,23 @@ class Solution:
     def kernels(self) -> Kernels:
         return self.problem.kernels
 
+    @property
+    def parameters(self) -> dict[str, float]:
+        """The unknown numbers that were found."""
+        anywhere = jnp.zeros((1, len(self.problem.space.coordinates)))
+        order = self.problem.frame.order()
+        return {
+            p.name: float(
+                p.value(
+                    self.jets((Term(self.problem.field_index(p.name), (order,)),), anywhere)[0, 0]
+                )
+            )
+            for p in self.problem.parameters
+        }
+
     def __getitem__(self, field: str) -> FieldView | ComplexView:
+        if field in [p.name for p in self.problem.parameters]:
+            raise InputError(f"{field!r} is a number: use parameters[{field!r}].")
         for name, real, imag in self.problem.complex_fields:
             if name == field:
                 return ComplexView(FieldView(self, real), FieldView(self, imag))
@@ -191,16 +207,20 @@ class Solution:
 
     def __repr__(self) -> str:
         rows = sum(
-            len(block.points) * len(residual.components)
+            block.count * len(residual.components)
             for block, residual in zip(self.blocks, self.problem.residuals, strict=True)
         )
         state = "converged" if self.converged else "NOT converged"
         lines = [f"Solution: {state} after {self.steps} steps. {self.reason}"]
+        numbers = self.parameters
         for field in self.problem.fields:
-            lines.append(f"  field {field.name}: {field.kernel!r}")
+            if field.name not in numbers:
+                lines.append(f"  field {field.name}: {field.kernel!r}")
+        lines += [f"  parameter {name} = {value:.6g}" for name, value in numbers.items()]
         for block, (name, sizes) in zip(self.blocks, self.residuals.items(), strict=True):
             lines.append(
-                f"  {name}: {len(block.points)} points, residual {sizes['rms']:.2e} rms, "
+                f"  {name}: {block.count} {'points' if block.width == 1 else 'averages'}, "
+                f"residual {sizes['rms']:.2e} rms, "
                 f"{sizes['max']:.2e} max"
             )
         lines.append(

@@ -1,12 +1,13 @@
 """Solving a problem with given kernels."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array
 
 from kernelpde.arrays import Numbers
 from kernelpde.errors import InputError, SolveError
@@ -19,6 +20,15 @@ from kernelpde.solve._step import Outcome, expansion_of, take_step, zero_state
 
 _ROUNDING = 1e-6
 """Below this relative change, a full step that no longer shrinks it is limited by rounding."""
+
+_TO_AND_FRO = 0.3
+"""Relative changes larger than this are not yet near a solution."""
+
+_WORSE = 1.1
+"""A last refined step may make the merit worse by this factor."""
+
+_NOISE = 1e-4
+"""Below this, so are three steps in a row that no longer shrink it."""
 
 _NEAR = 0.1
 """After a full step with a smaller relative change, merits use the step's own diagonal."""
@@ -95,6 +105,7 @@ def solve(
     points: Mapping[str, int | Numbers] | None = None,
     *,
     blocks: tuple[Block, ...] | None = None,
+    start: Solution | tuple[Array, ...] | None = None,
     seed: int = 0,
     sampling: str = "halton",
     method: GaussNewton | LevenbergMarquardt | None = None,
@@ -114,6 +125,8 @@ def solve(
     - `problem`: fields with their kernels, and conditions.
     - `points`: for each condition how many points to draw, or the points themselves.
     - `blocks`: points drawn already, by `problem.collocate`, instead.
+    - `start`: a solution to begin with, of a problem with the same conditions, at any points; or
+      its nonlinear jet entries at the points of this one. Zero if left out.
     - `seed`: of the random points.
     - `sampling`: how to draw them, one of `kernelpde.geometry.METHODS`. The default is even; the
       paper's points are `"uniform"`, which costs about a factor of two in accuracy.
@@ -137,6 +150,8 @@ def solve(
     if blocks is None:
         blocks = problem.collocate(points, seed=seed, sampling=sampling)
     iteration = _Iteration(problem, blocks, solver, method, callback)
+    if start is not None:
+        iteration.begin_at(start)
     while iteration.result is None:
         iteration.advance(tolerance)
         if iteration.result is None and len(iteration.history) >= max_steps:
@@ -147,6 +162,16 @@ def solve(
     if throw and not solution.converged:
         raise SolveError(str(solution), solution)
     return solution
+
+
+def cycles(changes: Sequence[float]) -> bool:
+    """Whether steps lead to and fro: near a solution, and none smaller than the last but one.
+
+    Half steps end this: what a whole one turns round, they bring to rest.
+    """
+    if len(changes) < 5 or max(changes[-3:]) > _TO_AND_FRO:
+        return False
+    return all(changes[-k] > 0.95 * changes[-k - 2] for k in (1, 2, 3))
 
 
 class _Iteration:
@@ -172,9 +197,21 @@ class _Iteration:
         self.kept: Outcome | None = None
         self.best: Outcome | None = None
         self.trust = method.trust
+        self.shortened = False
         self.initial_misfit = np.inf
         self.condition = np.inf
         self.result: RESULT | None = None
+
+    def begin_at(self, start: Solution | tuple[Array, ...]) -> None:
+        """Linearise first at a given state. The first step is a full one, which keeps no more."""
+        entries = start
+        if isinstance(start, Solution):
+            entries = tuple(
+                start.jets(residual.nonlinear_terms, block.points)
+                for residual, block in zip(self.problem.residuals, self.blocks, strict=True)
+            )
+        self.state = eqx.tree_at(lambda state: state.jets, self.state, entries)
+        self.trust = max(self.trust, 1)
 
     def _step(
         self, damping: float, lengths: tuple[float, ...], sweeps: int, trusted: bool = False
@@ -219,9 +256,13 @@ class _Iteration:
 
     def _trusted(self, tolerance: float) -> None:
         """One full step, kept whatever its merit; the best state is remembered."""
-        self.trust -= 1
-        outcome = self._step(0.0, (1.0,) * len(self.method.lengths), 0, trusted=True)
+        self.shortened = self.shortened or cycles([r.change for r in self.history])
+        length = 0.5 if self.shortened else 1.0
+        outcome = self._step(0.0, (length,) * len(self.method.lengths), 0, trusted=True)
         finite = bool(outcome.finite)
+        # Steps that keep shrinking are on their way, however slow: with noise or few data the
+        # iteration converges linearly.
+        self.trust -= not self._contracting()
         if finite:
             self._keep(outcome)
             if self.best is None or outcome.misfit < self.best.misfit:
@@ -269,13 +310,21 @@ class _Iteration:
     def _settled(self, tolerance: float) -> RESULT | None:
         """Whether the last step was full and changed the solution no more than it could."""
         last = self.history[-1]
-        if last.damping > 0.0 or last.length < 1.0:
+        if last.damping > 0.0 or (last.length < 1.0 and not self.trust):
             return None
-        if last.change <= tolerance:
+        if last.change <= tolerance * last.length:
             return RESULT.converged
         if len(self.history) > 1 and _ROUNDING >= last.change >= 0.9 * self.history[-2].change:
             return RESULT.rounding_level
+        before = [record.change for record in self.history[-4:-1]]
+        if len(before) == 3 and max(before) <= _NOISE and last.change >= 0.9 * min(before):
+            return RESULT.rounding_level
         return None
+
+    def _contracting(self) -> bool:
+        """Whether the last two steps changed ever less, and little."""
+        changes = [record.change for record in self.history[-2:]]
+        return len(changes) == 2 and changes[1] < 0.9 * changes[0] and changes[0] <= _NEAR
 
     def polish(self) -> None:
         """A last full step with iterative refinement, which takes out the bias of the nugget.
@@ -284,8 +333,9 @@ class _Iteration:
         """
         if self.result in (RESULT.converged, RESULT.rounding_level):
             full_steps = (1.0,) * len(self.method.lengths)
-            outcome = self._step(0.0, full_steps, self.solver.refinement)
-            if self.history[-1].accepted:
+            outcome, kept = self._step(0.0, full_steps, self.solver.refinement), self.kept
+            # Where the nugget decides between solutions, one step without it leads astray.
+            if kept is None or bool(outcome.finite & (outcome.merit <= _WORSE * kept.merit)):
                 self._keep(outcome)
 
     def solution(self) -> Solution:

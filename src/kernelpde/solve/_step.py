@@ -11,7 +11,6 @@ from jaxtyping import Array, Bool, Float, Int
 from kernelpde.functionals import (
     Functionals,
     Kernels,
-    concatenate,
     gram_diagonal,
     gram_of_blocks,
     jets,
@@ -86,7 +85,7 @@ class Outcome(eqx.Module):
 def zero_state(residuals: tuple[Residual, ...], blocks: tuple[Block, ...]) -> State:
     """u = 0."""
     counts = [len(block.points) for block in blocks]
-    rows = sum(n * len(residual.components) for n, residual in zip(counts, residuals, strict=True))
+    rows = sum(b.count * len(r.components) for b, r in zip(blocks, residuals, strict=True))
     return State(
         tuple(
             jnp.asarray(np.zeros((n, len(r.nonlinear))))
@@ -108,11 +107,6 @@ def expansion_of(
         Functionals(block.points, weights, residual.terms)
         for residual, block, weights in zip(residuals, blocks, state.weights, strict=True)
     )
-
-
-def by_rows(values: Float[Array, "N R"]) -> Float[Array, "NR"]:
-    """Values per point and component in the order of the rows: component by component."""
-    return values.T.reshape(-1)
 
 
 @eqx.filter_jit
@@ -163,7 +157,7 @@ def take_step(
 
     # Solve.
     batches = rows.batches
-    diagonal = gram_diagonal(kernels, concatenate(batches))
+    diagonal = gram_diagonal(kernels, batches)
 
     def product(vector: Float[Array, "M"]) -> Float[Array, "M"]:
         # Not the matrix: with nothing else to be kept for, it is factored where it stands.
@@ -250,7 +244,7 @@ def true_residual(
 ) -> Float[Array, "M"]:
     """F(u), row by row, from the nonlinear jet entries of u and the linear part of each row."""
     curved = [
-        by_rows(residual.linearise(block.points, block.normals, block.data, entries)[0])
+        block.by_rows(residual.linearise(block.points, block.normals, block.data, entries)[0])
         for residual, block, entries in zip(residuals, blocks, jets_there, strict=True)
     ]
     return linear + jnp.concatenate(curved)
@@ -267,6 +261,6 @@ def _change(old: State, new: State) -> Float[Array, ""]:
 
 def _spans(residuals: tuple[Residual, ...], blocks: tuple[Block, ...]) -> list[tuple[int, int]]:
     """First row and end of the rows of each condition."""
-    sizes = [len(b.points) * len(r.components) for r, b in zip(residuals, blocks, strict=True)]
+    sizes = [b.count * len(r.components) for r, b in zip(residuals, blocks, strict=True)]
     ends = np.cumsum([0, *sizes]).tolist()
     return list(pairwise(ends))

@@ -1,0 +1,115 @@
+"""Sets that a condition holds on in the mean: averages over regions, integrals along lines."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from jaxtyping import Float
+
+from kernelpde.arrays import Numbers
+from kernelpde.errors import InputError
+from kernelpde.geometry._region import AbstractRegion, Sample
+
+
+class Averages(AbstractRegion):
+    """Weighted sums over points: one number per set of points.
+
+    On it a condition means Σ_q w_nq F(x_nq) = 0 for each n. With the data of an instrument that
+    sees an average of u, F is `u.value - y`, the weights adding up to 1.
+
+    **Arguments:**
+
+    - `points`: x_nq, of shape (n, q, d).
+    - `weights`: w_nq, of shape (n, q).
+    - `name`: what to call them in messages.
+    """
+
+    def __init__(self, points: Numbers, weights: Numbers, name: str = "averages"):
+        self.points = np.asarray(points, dtype=np.float64)
+        self.weights = np.asarray(weights, dtype=np.float64)
+        self.name = name
+        if self.points.ndim != 3 or self.weights.shape != self.points.shape[:2]:
+            raise InputError(
+                f"{name}: expected points of shape (n, q, d) and weights of shape (n, q); "
+                f"got {self.points.shape} and {self.weights.shape}."
+            )
+        if not np.isfinite(self.points).all() or not np.isfinite(self.weights).all():
+            raise InputError(f"{name}: points or weights hold a NaN or infinite entry.")
+
+    @property
+    def has_normals(self):
+        return False
+
+    def sample(self, count, rng, method="uniform"):
+        del rng, method
+        if count not in (None, len(self.points)):
+            raise InputError(
+                f"{self.name}: there are {len(self.points)} of them; got a request for {count}. "
+                "Leave the count out."
+            )
+        return Sample(self.points.reshape(-1, self.points.shape[2]), None, self.weights)
+
+
+def line_integrals(begin: Numbers, end: Numbers, nodes: int = 16) -> Averages:
+    """∫ F ds along straight lines, by Gauss-Legendre quadrature.
+
+    The weights add up to the length of the line: a datum belongs into F divided by it.
+
+    **Arguments:**
+
+    - `begin`, `end`: of each line, of shape (n, d).
+    - `nodes`: of the quadrature.
+    """
+    first, last = (np.asarray(ends, dtype=np.float64) for ends in (begin, end))
+    if first.ndim != 2 or first.shape != last.shape:
+        raise InputError(
+            f"line_integrals: expected two arrays of shape (n, d); got {first.shape} and "
+            f"{last.shape}."
+        )
+    place, weight = _gauss(nodes)
+    points = first[:, None] + place[None, :, None] * (last - first)[:, None]
+    lengths = np.linalg.norm(last - first, axis=1)
+    return Averages(points, lengths[:, None] * weight, name="line integrals")
+
+
+def box_averages(lower: Numbers, upper: Numbers, nodes: int = 6) -> Averages:
+    """The mean of F over boxes, by a product of Gauss-Legendre quadratures.
+
+    **Arguments:**
+
+    - `lower`, `upper`: corners of each box, of shape (n, d).
+    - `nodes`: of the quadrature, per coordinate.
+    """
+    low, high = (np.asarray(corner, dtype=np.float64) for corner in (lower, upper))
+    if low.ndim != 2 or low.shape != high.shape or not (low <= high).all():
+        raise InputError(
+            f"box_averages: expected lower and upper corners of shape (n, d); got {low.shape} and "
+            f"{high.shape}, or some lower corner above its upper one."
+        )
+    place, weight = _gauss(nodes)
+    dimension = low.shape[1]
+    unit = np.stack(np.meshgrid(*[place] * dimension, indexing="ij"), axis=-1)
+    shares = np.prod(np.stack(np.meshgrid(*[weight] * dimension, indexing="ij"), axis=-1), axis=-1)
+    points = low[:, None] + unit.reshape(1, -1, dimension) * (high - low)[:, None]
+    return Averages(points, np.tile(shares.reshape(-1), (len(low), 1)), name="box averages")
+
+
+def region_averages(regions: Sequence[AbstractRegion], nodes: int = 256, seed: int = 0) -> Averages:
+    """The mean of F over regions of any shape, by Sobol points in each.
+
+    **Arguments:**
+
+    - `regions`: for example the interiors of some `Ball`s.
+    - `nodes`: points in each.
+    - `seed`: of the points.
+    """
+    points = [r.sample(nodes, np.random.default_rng([seed, 3]), "sobol").points for r in regions]
+    stacked = np.stack(points)
+    return Averages(stacked, np.full(stacked.shape[:2], 1.0 / nodes), name="region averages")
+
+
+def _gauss(nodes: int) -> tuple[Float[np.ndarray, "q"], Float[np.ndarray, "q"]]:
+    """Gauss-Legendre nodes and weights on (0, 1)."""
+    if nodes < 1:
+        raise InputError(f"Expected at least one quadrature node; got {nodes}.")
+    place, weight = np.polynomial.legendre.leggauss(nodes)
+    return 0.5 * (place + 1.0), 0.5 * weight

@@ -1,0 +1,414 @@
+"""The Gaussian posterior of everything a problem is asked to find."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.scipy.special import ndtri
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from kernelpde.arrays import Numbers
+from kernelpde.errors import InputError, SolveError
+from kernelpde.functionals import (
+    Functionals,
+    Kernels,
+    Term,
+    gram,
+    gram_diagonal,
+    gram_of_blocks,
+    jets,
+)
+from kernelpde.geometry import Averages
+from kernelpde.inference._compressed import Compressed, compressed, compressed_variance, pivots
+from kernelpde.linalg import Dense, DenseFactor
+from kernelpde.problem import Block, Parameter, Residual, Rows, linearised
+from kernelpde.solve import Solution
+
+_CHUNK = 1024
+"""So many functionals are conditioned at a time."""
+
+_MANY = 2
+"""From so many functionals per row on, pivots are worth their cost."""
+
+_ACCEPTED = 0.01
+"""An error bound beyond this part of a standard deviation sends a functional the exact way."""
+
+Where = Numbers | Averages
+"""Points with their coordinates on the last axis, or averages."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """An unknown number: what the data say of it.
+
+    **Attributes:**
+
+    - `mean`: where the posterior has its centre.
+    - `deviation`: its standard deviation, to first order for a positive parameter.
+    """
+
+    parameter: Parameter
+    offset: float
+    spread: float
+
+    @property
+    def mean(self) -> float:
+        return float(self.parameter.value(jnp.asarray(self.offset)))
+
+    @property
+    def deviation(self) -> float:
+        return self.spread * (self.mean if self.parameter.positive else 1.0)
+
+    def interval(self, level: float = 0.95) -> tuple[float, float]:
+        """The central credible interval of a given probability."""
+        reach = _quantile(level) * self.spread
+        low, high = (self.parameter.value(jnp.asarray(self.offset + s * reach)) for s in (-1, 1))
+        return float(low), float(high)
+
+    def __repr__(self) -> str:
+        low, high = self.interval()
+        return f"{self.mean:.5g} ± {self.deviation:.2g} (95%: {low:.5g} to {high:.5g})"
+
+
+class Posterior:
+    """Fields and numbers as a Gaussian process conditioned on the linearised conditions.
+
+    With Φ the conditions linearised at the solution and P = κ(Φ, Φ) + Σ, functionals Ψ have the
+    covariance κ(Ψ, Ψ) - κ(Ψ, Φ) P⁻¹ κ(Φ, Ψ) around their values at the solution. For linear
+    conditions this is the posterior; otherwise it is Laplace's approximation to it.
+
+    **Attributes:**
+
+    - `solution`: its centre.
+    - `amplitude`: what all prior standard deviations are multiplied by.
+    """
+
+    def __init__(self, solution: Solution, rows: Rows, system: DenseFactor, amplitude: float):
+        self.solution = solution
+        self.amplitude = amplitude
+        self._rows = rows
+        self._system = system
+
+    def __getitem__(self, field: str) -> "PosteriorView":
+        if field in [p.name for p in self.solution.problem.parameters]:
+            raise InputError(f"{field!r} is a number: use parameters[{field!r}].")
+        frame = self.solution.problem.frame
+        term = Term(self.solution.problem.field_index(field), (frame.order(),))
+        return PosteriorView(self, term)
+
+    @property
+    def parameters(self) -> dict[str, Estimate]:
+        """What is known of each unknown number."""
+        found = {}
+        for parameter in self.solution.problem.parameters:
+            functional = self._of_parameter(parameter.name)
+            offset = float(self._mean(functional)[0])
+            spread = float(self.deviation(functional)[0])
+            found[parameter.name] = Estimate(parameter, offset, spread)
+        return found
+
+    @property
+    def chi_squared(self) -> dict[str, float]:
+        """For each condition with noise, the mean square of its residual over noise.
+
+        At a solution a residual is minus its multiplier times what P has beyond K.
+        """
+        problem = self.solution.problem
+        multipliers = np.asarray(self._system.solve(self._rows.target))
+        missed = np.asarray(self._system.added) * multipliers
+        squares = missed**2 / np.maximum(np.asarray(self._rows.variance), 1e-300)
+        ends = np.cumsum([0, *(len(stack) for stack in self._rows.stacks)])
+        return {
+            condition.name: float(np.mean(squares[a:b]))
+            for condition, (a, b) in zip(problem.conditions, pairwise(ends), strict=True)
+            if np.any(condition.noise_level > 0)
+        }
+
+    def _of_parameter(self, name: str) -> Functionals:
+        problem = self.solution.problem
+        term = Term(problem.field_index(name), (problem.frame.order(),))
+        place = jnp.zeros((1, len(problem.space.coordinates)))
+        return Functionals(place, jnp.ones((1, 1)), (term,))
+
+    def _mean(self, functionals: Functionals) -> Float[Array, "n"]:
+        entries = self.solution.jets(functionals.terms, functionals.points)
+        local = jnp.sum(functionals.coefficients * entries, axis=1)
+        return local.reshape(-1, functionals.width).sum(1)
+
+    def covariance(
+        self, left: Functionals, right: Functionals | None = None
+    ) -> Float[Array, "m n"]:
+        """Posterior covariance between functionals."""
+        found = _covariance(
+            self.solution.kernels,
+            self._rows.batches,
+            self._system,
+            left,
+            left if right is None else right,
+        )
+        return self.amplitude**2 * found
+
+    def deviation(self, functionals: Functionals) -> Float[Array, "n"]:
+        """Posterior standard deviation of each functional.
+
+        Of many functionals at once most are seen through a few of them, with an error of less than
+        1% of each standard deviation; the others one by one.
+        """
+        kernels, count = self.solution.kernels, len(functionals)
+        size = len(self._rows.target)
+        few = None
+        if count >= _MANY * size:
+            few = pivots(kernels, functionals, most=size // 3)
+        if few is None:
+            return self.amplitude * self._one_by_one(functionals)
+        through = compressed(kernels, few, self._rows.batches, self._system)
+        return self.amplitude * self._through(through, functionals)
+
+    def exact_deviation(self, functionals: Functionals) -> Float[Array, "n"]:
+        """The same, each by a triangular solve of its own."""
+        return self.amplitude * self._one_by_one(functionals)
+
+    def _through(self, few: Compressed, functionals: Functionals) -> Float[Array, "n"]:
+        parts = [
+            compressed_variance(self.solution.kernels, few, part)
+            for part in _chunks(functionals, 4 * _CHUNK)
+        ]
+        count = len(functionals)
+        seen, rest = (np.concatenate([np.asarray(p[k]) for p in parts])[:count] for k in (0, 1))
+        found = np.sqrt(seen + rest)
+        doubtful = np.flatnonzero(np.sqrt(rest) > _ACCEPTED * found)
+        if len(doubtful):
+            found[doubtful] = np.asarray(self._one_by_one(functionals[jnp.asarray(doubtful)]))
+        return jnp.asarray(found)
+
+    def _one_by_one(self, functionals: Functionals) -> Float[Array, "n"]:
+        batches, kernels = self._rows.batches, self.solution.kernels
+        if functionals.width > 1:
+            return jnp.sqrt(_variance(kernels, batches, self._system, functionals))
+        parts = [
+            _variance(kernels, batches, self._system, part) for part in _chunks(functionals, _CHUNK)
+        ]
+        return jnp.sqrt(jnp.concatenate(parts)[: len(functionals)])
+
+    def residual_functionals(self, condition: str, where: Numbers) -> tuple[Functionals, ...]:
+        """A linearised residual at other points, one batch per equation.
+
+        Not for conditions that use normals or data of their own points.
+        """
+        problem = self.solution.problem
+        residual = problem.residuals[problem.condition_index(condition)]
+        places = jnp.asarray(np.asarray(where, dtype=np.float64))
+        block = Block(places, None, {}, jnp.zeros(len(places)))
+        entries = self.solution.jets(residual.nonlinear_terms, places)
+        return linearised((residual,), (block,), (entries,)).batches
+
+    def samples(
+        self, where: Mapping[str, Where | None], key: PRNGKeyArray, count: int
+    ) -> dict[str, Float[Array, "s *_"]]:
+        """Joint draws of fields at points and of numbers.
+
+        **Arguments:**
+
+        - `where`: for each field its points, for each parameter `None`.
+        - `key`: the source of randomness.
+        - `count`: how many draws, on the first axis of each result.
+        """
+        parameters = {p.name: p for p in self.solution.problem.parameters}
+        batches = [
+            self._of_parameter(name) if name in parameters else self[name].functionals(places)
+            for name, places in where.items()
+        ]
+        mean = jnp.concatenate([self._mean(batch) for batch in batches])
+        rows = [jnp.concatenate([self.covariance(a, b) for b in batches], axis=1) for a in batches]
+        values, vectors = jnp.linalg.eigh(jnp.concatenate(rows))
+        root = vectors * jnp.sqrt(jnp.maximum(values, 0.0))
+        drawn = mean + jax.random.normal(key, (count, len(mean))) @ root.T
+        found, start = {}, 0
+        for (name, places), batch in zip(where.items(), batches, strict=True):
+            part = drawn[:, start : start + len(batch)]
+            start += len(batch)
+            if name in parameters:
+                found[name] = parameters[name].value(part[:, 0])
+            else:
+                found[name] = part.reshape(count, *_shape(places))
+        return found
+
+    def __repr__(self) -> str:
+        rows = len(self._rows.target)
+        lines = [f"Posterior given {rows} conditions, amplitude {self.amplitude:.3g}"]
+        lines += [f"  {name} = {estimate!r}" for name, estimate in self.parameters.items()]
+        return "\n".join(lines)
+
+
+class PosteriorView:
+    """A field, or one of its derivatives, under the posterior."""
+
+    def __init__(self, owner: Posterior, term: Term):
+        self._owner = owner
+        self._term = term
+
+    def d(self, *coordinates: int | str) -> "PosteriorView":
+        """The same for a partial derivative along each coordinate given."""
+        order = self._owner.solution.problem.frame.order(*coordinates)
+        return PosteriorView(self._owner, Term(self._term.field, (order,)))
+
+    @property
+    def laplacian(self) -> "PosteriorView":
+        """The same for the sum of the second derivatives in space."""
+        frame = self._owner.solution.problem.frame
+        return PosteriorView(self._owner, Term(self._term.field, frame.laplacian))
+
+    def functionals(self, where: Where | None) -> Functionals:
+        """The values at points, or their averages, as functionals."""
+        if where is None:
+            raise InputError("Expected points for a field; None is for parameters.")
+        if isinstance(where, Averages):
+            points = jnp.asarray(where.points.reshape(-1, where.points.shape[2]))
+            weights = jnp.asarray(where.weights.reshape(-1, 1))
+            return Functionals(points, weights, (self._term,), where.weights.shape[1])
+        places = np.asarray(where, dtype=np.float64)
+        dimension = len(self._owner.solution.problem.space.coordinates)
+        if places.ndim < 1 or places.shape[-1] != dimension:
+            raise InputError(
+                f"Expected points with {dimension} coordinates on the last axis; "
+                f"got shape {places.shape}."
+            )
+        flat = jnp.asarray(places.reshape(-1, dimension))
+        return Functionals(flat, jnp.ones((len(flat), 1)), (self._term,))
+
+    def mean(self, where: Where) -> Float[Array, "*_"]:
+        """What the solution says."""
+        return self._owner._mean(self.functionals(where)).reshape(_shape(where))
+
+    def deviation(self, where: Where) -> Float[Array, "*_"]:
+        """Standard deviation."""
+        return self._owner.deviation(self.functionals(where)).reshape(_shape(where))
+
+    def interval(
+        self, where: Where, level: float = 0.95
+    ) -> tuple[Float[Array, "*_"], Float[Array, "*_"]]:
+        """The central credible interval of a given probability, place by place."""
+        mean, reach = self.mean(where), _quantile(level) * self.deviation(where)
+        return mean - reach, mean + reach
+
+    def covariance(self, where: Where) -> Float[Array, "n n"]:
+        """Between all pairs of places."""
+        return self._owner.covariance(self.functionals(where))
+
+    def samples(self, where: Where, key: PRNGKeyArray, count: int) -> Float[Array, "s *_"]:
+        """Joint draws, on the first axis."""
+        functionals = self.functionals(where)
+        values, vectors = jnp.linalg.eigh(self._owner.covariance(functionals))
+        root = vectors * jnp.sqrt(jnp.maximum(values, 0.0))
+        drawn = jax.random.normal(key, (count, len(functionals))) @ root.T
+        return (self._owner._mean(functionals) + drawn).reshape(count, *_shape(where))
+
+
+def posterior(solution: Solution, *, amplitude: float | None = None) -> Posterior:
+    """The posterior at a solution: one factorisation.
+
+    **Arguments:**
+
+    - `solution`: what to linearise at. It must have converged.
+    - `amplitude`: a factor on all prior standard deviations. Where conditions have noise, their
+      size fixes that of the kernels, and it is 1 unless given. Without noise the solution does not
+      depend on it, and it is √(bᵀ P⁻¹ b / M), its most likely value.
+    """
+    if not solution.converged:
+        raise SolveError(
+            f"posterior: the solution did not converge, and an expansion around it means nothing. "
+            f"{solution.reason}",
+            solution,
+        )
+    return conditioned(solution, amplitude=amplitude)
+
+
+def conditioned(solution: Solution, *, amplitude: float | None = None) -> Posterior:
+    """The linearised conditions at a solution, or on the way to one, and what follows from them."""
+    problem = solution.problem
+    solver = Dense(nugget=solution.nugget, refinement=0)
+    rows, system, likely = _conditioned(
+        problem.residuals, problem.kernels, solution.blocks, solution.expansion, solver
+    )
+    if not bool(system.usable):
+        raise SolveError(
+            f"posterior: {system.result} {len(rows.target)} conditions, nugget "
+            f"{float(system.nugget):.1e}.",
+            solution,
+        )
+    if amplitude is None:
+        noisy = bool(np.any(np.asarray(rows.variance) > 0))
+        amplitude = 1.0 if noisy else float(likely)
+    return Posterior(solution, rows, system, amplitude)
+
+
+@eqx.filter_jit
+def _conditioned(
+    residuals: tuple[Residual, ...],
+    kernels: Kernels,
+    blocks: tuple[Block, ...],
+    expansion: tuple[Functionals, ...],
+    solver: Dense,
+) -> tuple[Rows, DenseFactor, Float[Array, ""]]:
+    entries = tuple(
+        jets(kernels, block.points, residual.nonlinear_terms, expansion)
+        for residual, block in zip(residuals, blocks, strict=True)
+    )
+    rows = linearised(residuals, blocks, entries)
+    system = solver.factorize(gram_of_blocks(kernels, rows.batches), rows.variance)
+    likely = jnp.sqrt(rows.target @ system.solve(rows.target) / rows.target.shape[0])
+    return rows, system, likely
+
+
+def _cross(kernels: Kernels, rows: tuple[Functionals, ...], functionals: Functionals):
+    return jnp.concatenate([gram(kernels, batch, functionals) for batch in rows])
+
+
+@eqx.filter_jit
+def _covariance(
+    kernels: Kernels,
+    rows: tuple[Functionals, ...],
+    system: DenseFactor,
+    left: Functionals,
+    right: Functionals,
+) -> Float[Array, "m n"]:
+    half_left = system.solve_half(_cross(kernels, rows, left))
+    half_right = system.solve_half(_cross(kernels, rows, right))
+    return gram(kernels, left, right) - half_left.T @ half_right
+
+
+@eqx.filter_jit
+def _variance(
+    kernels: Kernels, rows: tuple[Functionals, ...], system: DenseFactor, functionals: Functionals
+) -> Float[Array, "n"]:
+    half = system.solve_half(_cross(kernels, rows, functionals))
+    prior = gram_diagonal(kernels, [functionals])
+    return jnp.maximum(prior - jnp.sum(half**2, axis=0), 0.0)
+
+
+def _chunks(functionals: Functionals, size: int) -> list[Functionals]:
+    """Parts of one size, the last one filled up with its last functional."""
+    count = len(functionals)
+    size = min(size, count)
+    starts = range(0, count, size)
+    return [
+        functionals[jnp.asarray(np.minimum(np.arange(start, start + size), count - 1))]
+        for start in starts
+    ]
+
+
+def _shape(where: Where | None) -> tuple[int, ...]:
+    if isinstance(where, Averages):
+        return (len(where.points),)
+    return () if where is None else np.shape(np.asarray(where))[:-1]
+
+
+def _quantile(level: float) -> float:
+    """How many standard deviations the central interval of a given probability reaches."""
+    if not 0 < level < 1:
+        raise InputError(f"Expected a probability between 0 and 1; got {level}.")
+    return float(ndtri(0.5 * (1.0 + level)))

@@ -1,0 +1,187 @@
+"""Unknown numbers, averages, and learning from noisy data, against independent routes."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import kernelpde as kp
+from kernelpde.bilevel import Loss, Parameters
+from kernelpde.bilevel._evaluation import density_and_normal, losses
+from kernelpde.functionals import Functionals, Term, evaluation, gram, gram_diagonal
+from kernelpde.problem import linearised
+
+LINE = kp.Box(x=(0, 1))
+DIFFUSIVITY = 0.7
+
+
+def rod(x, u, k):
+    return -k * u.laplacian - jnp.sin(jnp.pi * x[0])
+
+
+def zero(x, u):
+    return u.value
+
+
+def seen(x, u, y):
+    return u.value - y
+
+
+def rod_with(where, data, parameter, noise=1e-6):
+    return kp.Problem(
+        kp.Condition("equation", LINE.interior, rod),
+        kp.Condition("ends", LINE.boundary, zero),
+        kp.Condition("data", where, seen, data={"y": data}, noise=noise),
+        fields=[kp.Field("u", kp.Gaussian(0.3)), parameter],
+    )
+
+
+@pytest.mark.parametrize(
+    "parameter", [kp.Parameter("k", 1.0, 1.0), kp.Parameter("k", 1.0, 1.0, positive=True)]
+)
+def test_a_diffusivity_from_averages(parameter):
+    """u = sin πx / (k π²), seen through its means over nine intervals."""
+    low = np.linspace(0, 0.8, 9)[:, None]
+    high = low + 0.2
+    means = (np.cos(np.pi * low) - np.cos(np.pi * high)) / (0.2 * np.pi**3 * DIFFUSIVITY)
+    problem = rod_with(kp.box_averages(low, high), means[:, 0], parameter)
+    solution = kp.solve(problem, {"equation": 30, "ends": 2})
+    assert solution.parameters["k"] == pytest.approx(DIFFUSIVITY, rel=1e-7)
+    x = np.linspace(0, 1, 20)[:, None]
+    exact = np.sin(np.pi * x[:, 0]) / (DIFFUSIVITY * np.pi**2)
+    np.testing.assert_allclose(solution["u"](x), exact, atol=1e-8)
+    with pytest.raises(kp.InputError, match="is a number"):
+        solution["k"]
+    assert "parameter k = 0.7" in repr(solution)
+    assert set(problem.hyperparameters) == {"u"}
+
+
+def test_quadrature_is_exact_for_polynomials():
+    averages = kp.box_averages([[0.0, 1.0]], [[2.0, 4.0]], nodes=3)
+    x, y = averages.points[0].T
+    # mean of x² y³ over (0, 2) x (1, 4): 4/3 · 255/12
+    assert averages.weights[0] @ (x**2 * y**3) == pytest.approx(4 / 3 * 255 / 12, rel=1e-13)
+    lines = kp.line_integrals([[0.0, 0.0]], [[3.0, 4.0]], nodes=2)
+    # ∫ x² ds along a line of length 5: 5 · 9 / 3
+    assert lines.weights[0] @ lines.points[0, :, 0] ** 2 == pytest.approx(15.0, rel=1e-13)
+    disc = kp.region_averages([kp.Ball((0.5, 0.5), 0.2).interior], nodes=512)
+    assert disc.weights[0] @ disc.points[0, :, 0] == pytest.approx(0.5, abs=2e-3)
+
+
+def test_gram_of_averages_is_the_average_of_the_gram():
+    rng = np.random.default_rng(0)
+    kernels = (1.3 * kp.Gaussian([0.4, 0.6]), kp.Matern(2.5, 0.7))
+    local = Functionals(
+        jnp.asarray(rng.random((12, 2))),
+        jnp.asarray(rng.standard_normal((12, 2))),
+        (Term(0, ((1, 0),)), Term(1, ((0, 0),))),
+    )
+    wide = Functionals(local.points, local.coefficients, local.terms, 4)
+    other = evaluation(jnp.asarray(rng.random((5, 2))), Term(0, ((0, 0),)))
+    groups = np.kron(np.eye(3), np.ones(4))
+    full = np.asarray(gram(kernels, local, local))
+    np.testing.assert_allclose(gram(kernels, wide, wide), groups @ full @ groups.T, rtol=1e-12)
+    np.testing.assert_allclose(
+        gram(kernels, wide, other), groups @ np.asarray(gram(kernels, local, other)), rtol=1e-12
+    )
+    np.testing.assert_allclose(
+        gram_diagonal(kernels, [wide, other]),
+        np.concatenate([np.diag(groups @ full @ groups.T), np.diag(gram(kernels, other, other))]),
+        rtol=1e-12,
+    )
+    with pytest.raises(TypeError, match="one batch"):
+        list(wide)
+
+
+def darcy_like(noise=0.05):
+    """A small nonlinear inverse problem, its points, and the rows at some state."""
+    rng = np.random.default_rng(1)
+    where = rng.random((9, 1))
+
+    def flow(x, u, a):
+        return -jnp.exp(a.value) * (u.laplacian + a.d("x") * u.d("x")) - 1.0
+
+    problem = kp.Problem(
+        kp.Condition("data", where, seen, noise=noise, data={"y": rng.standard_normal(9)}),
+        kp.Condition("equation", LINE.interior, flow),
+        kp.Condition("ends", LINE.boundary, zero),
+        fields=[kp.Field("u", 0.5 * kp.Gaussian(0.3)), kp.Field("a", 1.2 * kp.Gaussian(0.4))],
+    )
+    blocks = problem.collocate({"equation": 12, "ends": 2})
+    entries = tuple(
+        jnp.asarray(rng.standard_normal((len(b.points), len(r.nonlinear))))
+        for r, b in zip(problem.residuals, blocks, strict=True)
+    )
+    return problem, linearised(problem.residuals, blocks, entries)
+
+
+@pytest.mark.parametrize("noise", [0.05, kp.LearnedNoise(0.05)])
+def test_predictive_density_equals_refits_and_has_its_gradient(noise):
+    problem, rows = darcy_like(noise)
+    parameters = Parameters.of(problem.kernels, problem.noises)
+    solver = kp.Dense(nugget=1e-8, refinement=0)
+    data = np.arange(9)
+    loss = Loss(parameters, rows, None, jnp.ones(0), solver, None, data=data)
+    theta = parameters.vector
+    value, gradient, normal, _ = density_and_normal(jnp.asarray(theta), loss)
+
+    # Refit without each datum.
+    batches = rows.batches
+    matrix = np.block([[np.asarray(gram(problem.kernels, a, b)) for b in batches] for a in batches])
+    diagonal = np.diag(matrix) + np.asarray(rows.variance)
+    matrix = matrix + np.diag(np.asarray(rows.variance) + 1e-8 * diagonal)
+    target, total = np.asarray(rows.target), 0.0
+    for i in data:
+        rest = np.delete(np.arange(len(target)), i)
+        weights = np.linalg.solve(matrix[np.ix_(rest, rest)], matrix[rest, i])
+        mean, variance = weights @ target[rest], matrix[i, i] - weights @ matrix[rest, i]
+        total += 0.5 * (target[i] - mean) ** 2 / variance + 0.5 * np.log(variance)
+    assert float(value) == pytest.approx(total, rel=1e-7)
+
+    step = 1e-5
+    moves = np.concatenate([step * np.eye(len(theta)), -step * np.eye(len(theta))])
+    values, _, _ = losses(jnp.asarray(theta + moves), loss)
+    up, down = np.split(np.asarray(values), 2)
+    np.testing.assert_allclose(gradient, (up - down) / (2 * step), rtol=1e-5, atol=1e-6)
+    assert np.all(np.linalg.eigvalsh(np.asarray(normal)) > -1e-9)
+
+
+def test_noise_is_learned_from_data():
+    """Regression: noise 0.1 on a sine, begun at 0.02 and at 0.5."""
+    found = []
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        x = rng.random((60, 1))
+        y = np.sin(2 * np.pi * x[:, 0]) + 0.1 * rng.standard_normal(60)
+        for start in (0.02, 0.5):
+            problem = kp.Problem(
+                kp.Condition("data", x, seen, noise=kp.LearnedNoise(start), data={"y": y}),
+                fields=[kp.Field("u", 1.0 * kp.Gaussian(0.5))],
+            )
+            learned = kp.learn(problem)
+            found.append(float(learned.problem.hyperparameters["noise"]["data"]))
+            assert learned.spread is not None
+    assert np.median(found) == pytest.approx(0.1, rel=0.15)
+    assert min(found) > 0.06
+    assert max(found) < 0.16
+
+
+def test_what_cannot_be_is_refused():
+    with pytest.raises(kp.InputError, match="positive standard deviation"):
+        kp.Parameter("k", 1.0, 0.0)
+    with pytest.raises(kp.InputError, match="a positive one"):
+        kp.Parameter("k", -1.0, 1.0, positive=True)
+    with pytest.raises(kp.InputError, match="positive start"):
+        kp.LearnedNoise(0.0)
+    with pytest.raises(kp.InputError, match="weights of shape"):
+        kp.Averages(np.zeros((3, 2)), np.ones(3))
+    with pytest.raises(kp.InputError, match="lower corner"):
+        kp.box_averages([[1.0]], [[0.0]])
+    x = np.linspace(0, 1, 5)[:, None]
+    noisy = kp.Condition("data", x, seen, noise=kp.LearnedNoise(0.1), data={"y": x[:, 0]})
+    problem = kp.Problem(noisy, fields=[kp.Field("u", kp.Gaussian(0.3))])
+    with pytest.raises(kp.InputError, match="Predictive"):
+        kp.learn(problem, validation=kp.Folds())
+    exact = kp.Condition("equation", LINE.interior, zero)
+    clean = kp.Problem(exact, fields=[kp.Field("u", kp.Gaussian(0.3))])
+    with pytest.raises(kp.InputError, match="has no data"):
+        kp.learn(clean, {"equation": 5}, validation=kp.Predictive())

@@ -1,0 +1,240 @@
+"""Posteriors against closed forms, refits and repeated experiments."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import kernelpde as kp
+from kernelpde.gallery import darcy, source, string
+
+LINE = kp.Box(x=(0, 1))
+
+
+def bent(x, u, load):
+    return -u.laplacian - load
+
+
+def seen(x, u, y):
+    return u.value - y
+
+
+def cubic(nugget=0.0):
+    """-u″ = q up to noise, and data, for u a random cubic: everything in four weights and q."""
+    rng = np.random.default_rng(0)
+    inside, where, y = rng.random((6, 1)), rng.random((8, 1)), rng.standard_normal(8)
+    problem = kp.Problem(
+        kp.Condition("equation", inside, bent, noise=0.1),
+        kp.Condition("data", where, seen, noise=np.linspace(0.05, 0.1, 8), data={"y": y}),
+        fields=[kp.Field("u", kp.Polynomial(3)), kp.Parameter("load", 0.5, 2.0)],
+    )
+    solution = kp.solve(problem, solver=kp.Dense(nugget=nugget, refinement=0))
+
+    # Weights: (1 + xy)³ = Σ φⱼ(x) φⱼ(y), φ = (1, √3 x, √3 x², x³), and q = 0.5 + 2 w₄.
+    def values(x):
+        return np.stack([1 + 0 * x, np.sqrt(3) * x, np.sqrt(3) * x**2, x**3, 0 * x], axis=-1)
+
+    def second(x):
+        return np.stack([0 * x, 0 * x, 2 * np.sqrt(3) + 0 * x, 6 * x, 0 * x], axis=-1)
+
+    load = np.array([0, 0, 0, 0, 2.0])
+    design = np.concatenate([-second(inside[:, 0]) - load, values(where[:, 0])])
+    target = np.concatenate([np.full(6, 0.5), y])
+    noise = np.concatenate([np.full(6, 0.1), np.linspace(0.05, 0.1, 8)])
+    precision = np.eye(5) + design.T @ (design / noise[:, None] ** 2)
+    covariance = np.linalg.inv(precision)
+    mean = covariance @ design.T @ (target / noise**2)
+    return solution, values, mean, covariance
+
+
+def test_linear_problems_have_their_exact_posterior():
+    solution, values, mean, covariance = cubic()
+    posterior = kp.posterior(solution)
+    x = np.linspace(0, 1, 7)[:, None]
+    phi = values(x[:, 0])
+    np.testing.assert_allclose(posterior["u"].mean(x), phi @ mean, rtol=1e-8)
+    np.testing.assert_allclose(posterior["u"].covariance(x), phi @ covariance @ phi.T, atol=1e-10)
+    np.testing.assert_allclose(
+        posterior["u"].deviation(x), np.sqrt(np.diag(phi @ covariance @ phi.T)), rtol=1e-8
+    )
+    slope = np.stack([0 * x, np.sqrt(3) + 0 * x, 2 * np.sqrt(3) * x, 3 * x**2, 0 * x], -1)[:, 0]
+    np.testing.assert_allclose(
+        posterior["u"].d(0).deviation(x),
+        np.sqrt(np.diag(slope @ covariance @ slope.T)),
+        rtol=1e-8,
+    )
+    load = posterior.parameters["load"]
+    assert load.mean == pytest.approx(0.5 + 2 * mean[4], rel=1e-8)
+    assert load.deviation == pytest.approx(2 * np.sqrt(covariance[4, 4]), rel=1e-8)
+    low, high = load.interval(0.6826894921370859)
+    assert high - low == pytest.approx(2 * load.deviation, rel=1e-8)
+
+
+def test_averages_under_the_posterior():
+    solution, values, mean, covariance = cubic()
+    posterior = kp.posterior(solution)
+    place, weight = np.polynomial.legendre.leggauss(8)
+    phi = 0.5 * weight @ values(0.5 * (place + 1))
+    whole = kp.box_averages([[0.0]], [[1.0]])
+    np.testing.assert_allclose(posterior["u"].mean(whole), [phi @ mean], rtol=1e-8)
+    np.testing.assert_allclose(
+        posterior["u"].deviation(whole), [np.sqrt(phi @ covariance @ phi)], rtol=1e-8
+    )
+
+
+def test_joint_samples_have_mean_and_covariance():
+    solution, values, mean, covariance = cubic()
+    posterior = kp.posterior(solution)
+    x = np.linspace(0, 1, 4)[:, None]
+    drawn = posterior.samples({"u": x, "load": None}, jax.random.key(0), 20_000)
+    both = np.concatenate([drawn["u"], np.asarray(drawn["load"])[:, None]], axis=1)
+    phi = np.concatenate([values(x[:, 0]), [[0, 0, 0, 0, 2.0]]])
+    exact = phi @ covariance @ phi.T
+    scale = np.sqrt(np.diag(exact))
+    assert np.max(np.abs(both.mean(0) - phi @ mean - [0, 0, 0, 0, 0.5]) / scale) < 0.03
+    assert np.max(np.abs(np.cov(both.T) - exact) / np.outer(scale, scale)) < 0.03
+    alone = posterior["u"].samples(x, jax.random.key(1), 20_000)
+    assert np.max(np.abs(np.cov(alone.T) - exact[:4, :4]) / np.outer(scale, scale)[:4, :4]) < 0.03
+
+
+def test_chi_squared_is_that_of_the_residuals():
+    example = darcy(0.2)
+    solver = kp.Dense(nugget=1e-10, refinement=0)
+    solution = kp.solve(example.problem, {"equation": 60, "boundary": 24}, solver=solver)
+    found = kp.posterior(solution).chi_squared
+    assert set(found) == {"data"}
+    direct = (solution.residuals["data"]["rms"] / 1e-3) ** 2
+    assert found["data"] == pytest.approx(direct, rel=1e-3)
+
+
+def test_many_deviations_are_as_good_as_one_by_one():
+    example = source()
+    solution = kp.solve(
+        example.problem, {"equation": 200, "boundary": 60}, solver=kp.Dense(1e-10, refinement=0)
+    )
+    posterior = kp.posterior(solution)
+    places = np.random.default_rng(0).random((1500, 2))
+    for field in ("u", "f"):
+        functionals = posterior[field].functionals(places)
+        exact = np.asarray(posterior.exact_deviation(functionals))
+        many = np.asarray(posterior.deviation(functionals))
+        np.testing.assert_allclose(many, exact, rtol=0.011, atol=1e-7 * exact.max())
+
+
+def test_intervals_of_a_number_cover_it():
+    """60 experiments: the truth lies in the 95% interval as often as it should."""
+    inside, scores = 0, []
+    for seed in range(60):
+        example = string(seed=seed)
+        solution = kp.solve(example.problem, example.points, solver=kp.Dense(1e-10, refinement=0))
+        load = kp.posterior(solution).parameters["load"]
+        low, high = load.interval()
+        inside += low <= 1.5 <= high
+        scores.append((load.mean - 1.5) / load.deviation)
+    assert 52 <= inside <= 60
+    assert 0.75 < np.std(scores) < 1.25
+
+
+def test_amplitude_is_calibrated_without_noise():
+    """u drawn from the prior with amplitude 3, known at points: the amplitude is found."""
+    rng = np.random.default_rng(0)
+    x = np.linspace(0, 1, 12)[:, None]
+    kernel = kp.Matern(1.5, 0.2)
+    gram = np.exp(-np.sqrt(3) * abs(x - x.T) / 0.2) * (1 + np.sqrt(3) * abs(x - x.T) / 0.2)
+    found = []
+    for _ in range(20):
+        y = 3.0 * np.linalg.cholesky(gram) @ rng.standard_normal(12)
+        problem = kp.Problem(
+            kp.Condition("data", x, seen, data={"y": y}), fields=[kp.Field("u", kernel)]
+        )
+        found.append(kp.posterior(kp.solve(problem)).amplitude)
+    assert np.sqrt(np.mean(np.square(found))) == pytest.approx(3.0, rel=0.2)
+    assert kp.posterior(kp.solve(problem), amplitude=1.0).amplitude == 1.0
+
+
+def test_the_next_measurement_is_the_one_whose_refit_leaves_least():
+    example = string(observations=3)
+    solver = kp.Dense(1e-10, refinement=0)
+    solution = kp.solve(example.problem, example.points, solver=solver)
+    posterior = kp.posterior(solution)
+    candidates, grid = np.linspace(0.1, 0.9, 5)[:, None], np.linspace(0, 1, 11)[:, None]
+    choice = kp.next_measurement(
+        posterior, posterior["u"].functionals(candidates), 0.01, posterior["u"].functionals(grid)
+    )
+    before = np.sum(np.asarray(posterior["u"].deviation(grid)) ** 2)
+    for number, place in enumerate(candidates):
+        extra = kp.Condition("extra", place[None], seen, noise=0.01, data={"y": [0.1]})
+        more = kp.Problem(
+            *example.problem.conditions,
+            extra,
+            fields=[kp.Field("u", example.problem.fields[0].kernel), kp.Parameter("load", 0, 5.0)],
+        )
+        after = kp.posterior(kp.solve(more, example.points, solver=solver))
+        left = np.sum(np.asarray(after["u"].deviation(grid)) ** 2)
+        assert choice.gain[number] == pytest.approx(1 - left / before, rel=1e-4)
+    assert choice.best == int(np.argmax(choice.gain))
+
+
+def peak(x):
+    return jnp.exp(-0.5 * ((x - 0.7) / 0.03) ** 2)
+
+
+def bump(x, u):
+    return u.laplacian - jax.grad(jax.grad(peak))(x[0])
+
+
+@pytest.mark.parametrize("by", ["residual", "deviation"])
+def test_refined_points_go_where_the_residual_is_large(by):
+    """u is a narrow bump at 0.7."""
+    problem = kp.Problem(
+        kp.Condition("equation", LINE.interior, bump),
+        kp.Condition("ends", LINE.boundary, lambda x, u: u.value),
+        fields=[kp.Field("u", kp.Matern(4.5, 0.1))],
+    )
+
+    def error(solution):
+        x = np.linspace(0, 1, 400)[:, None]
+        return np.sqrt(np.mean((np.asarray(solution["u"](x)) - peak(x[:, 0])) ** 2))
+
+    options = {"solver": kp.Dense(1e-10), "throw": False}
+    even = kp.solve(problem, {"equation": 24, "ends": 2}, **options)
+    refined = kp.refine(
+        problem, {"equation": 8, "ends": 2}, condition="equation", to=24, by=by, **options
+    )
+    assert refined.blocks[0].count == 24
+    if by == "residual":
+        near = np.abs(np.asarray(refined.blocks[0].points) - 0.7) < 0.1
+        assert np.mean(near) > 0.35
+        assert error(refined) < 0.4 * error(even)
+    with pytest.raises(kp.InputError, match="nothing to add"):
+        kp.refine(problem, {"equation": 8, "ends": 2}, condition="equation", to=8)
+
+
+def test_hyperparameters_that_are_not_known_widen_the_posterior():
+    rng = np.random.default_rng(3)
+    x = rng.random((12, 1))
+    y = np.sin(4 * x[:, 0]) + 0.1 * rng.standard_normal(12)
+    problem = kp.Problem(
+        kp.Condition("data", x, seen, noise=0.1, data={"y": y}),
+        fields=[kp.Field("u", 1.0 * kp.Gaussian(0.5))],
+    )
+    learned = kp.learn(problem)
+    assert learned.solution is not None
+    mixture = kp.marginal_posterior(learned, jax.random.key(0), 12)
+    grid = np.linspace(-0.3, 1.3, 30)[:, None]
+    single = kp.posterior(learned.solution)["u"].deviation(grid)
+    means = jnp.stack([m["u"].mean(grid) for m in mixture.members])
+    within = jnp.stack([m["u"].deviation(grid) for m in mixture.members])
+    np.testing.assert_allclose(
+        mixture["u"].deviation(grid) ** 2,
+        np.mean(within**2, 0) + np.mean((means - means.mean(0)) ** 2, 0),
+        rtol=1e-10,
+    )
+    assert np.mean(mixture["u"].deviation(grid)) > np.mean(single)
+
+
+def test_no_posterior_without_convergence():
+    example = darcy(0.2)
+    solution = kp.solve(example.problem, {"equation": 40, "boundary": 16}, max_steps=1, throw=False)
+    with pytest.raises(kp.SolveError, match="did not converge"):
+        kp.posterior(solution)

@@ -7,6 +7,27 @@ from pathlib import Path
 README = Path(__file__).parent.parent / "README.md"
 
 
+DOCS = README.parent / "docs"
+
+
+def test_code_of_the_page_on_inverse_problems(capsys):
+    (block,) = re.findall(
+        r"```python\n(.*?)```", (DOCS / "inverse.md").read_text(), flags=re.DOTALL
+    )
+    exec(compile(block, "inverse.md", "exec"), {})
+    assert re.match(r"1\.\d+ ± 0\.\d+ \(95%", capsys.readouterr().out)
+
+
+def test_figures_of_inverse_problems_are_those_of_the_last_measurement():
+    report = json.loads((README.parent / "results" / "inverse-darcy.json").read_text())["cases"]
+    for page in (README, DOCS / "inverse.md"):
+        text = page.read_text()
+        for count in (60, 180):
+            case = report[f"learned, {count} observations"]
+            figures = f"| {case['median l2 of u']:.1e} | {case['median relative of a']:.3f} |"
+            assert figures in text, (page.name, count)
+
+
 def test_code_blocks(capsys):
     blocks = re.findall(r"```python\n(.*?)```", README.read_text(), flags=re.DOTALL)
     assert len(blocks) == 1

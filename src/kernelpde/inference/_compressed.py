@@ -24,11 +24,20 @@ _CANDIDATES = 1024
 """Pivots are chosen among so many of the functionals."""
 
 _DEPTH = 1e-14
-"""Pivots are added until nothing is left beyond this part of the largest prior variance."""
+"""No more than this part of a prior variance can be resolved beside it."""
 
 
-def pivots(kernels: Kernels, functionals: Functionals, most: int) -> Functionals | None:
-    """Functionals that span all of them up to rounding; `None` if that takes more than `most`."""
+def pivots(
+    kernels: Kernels, functionals: Functionals, most: int, depth: float
+) -> Functionals | None:
+    """Functionals that span all of them; `None` if that takes more than `most`.
+
+    **Arguments:**
+
+    - `kernels`, `functionals`: what is to be spanned.
+    - `most`: where pivots no longer pay.
+    - `depth`: pivots are added until no more than this part of a prior variance is left.
+    """
     if functionals.width > 1:
         return None
     count = len(functionals)
@@ -38,7 +47,7 @@ def pivots(kernels: Kernels, functionals: Functionals, most: int) -> Functionals
     matrix = np.array(_gram(kernels, candidates, candidates))
     scale = 1.0 / np.sqrt(np.maximum(np.diagonal(matrix), 1e-300))
     (pivoted,) = get_lapack_funcs(("pstrf",), (matrix,))
-    _, order, rank, _ = pivoted(scale[:, None] * matrix * scale, tol=_DEPTH, lower=1)
+    _, order, rank, _ = pivoted(scale[:, None] * matrix * scale, tol=max(depth, _DEPTH), lower=1)
     if rank > most:
         return None
     return candidates[jnp.asarray(order[:rank] - 1)]

@@ -34,6 +34,9 @@ _CHUNK = 1024
 _MANY = 2
 """From so many functionals per row on, pivots are worth their cost."""
 
+_SOME = 64
+"""So many are looked at first, to see how closely pivots must follow."""
+
 _ACCEPTED = 0.01
 """An error bound beyond this part of a standard deviation sends a functional the exact way."""
 
@@ -161,8 +164,11 @@ class Posterior:
         kernels, count = self.solution.kernels, len(functionals)
         size = len(self._rows.target)
         few = None
-        if count >= _MANY * size:
-            few = pivots(kernels, functionals, most=size // 3)
+        if count >= _MANY * size and functionals.width == 1:
+            some = functionals[jnp.asarray(np.linspace(0, count - 1, _SOME).astype(int))]
+            prior = jnp.sqrt(gram_diagonal(kernels, [some]))
+            smallest = float(np.quantile(np.asarray(self._one_by_one(some) / prior), 0.05))
+            few = pivots(kernels, functionals, size // 3, (0.3 * _ACCEPTED * smallest) ** 2)
         if few is None:
             return self.amplitude * self._one_by_one(functionals)
         through = compressed(kernels, few, self._rows.batches, self._system)
@@ -393,7 +399,7 @@ def _variance(
 def _chunks(functionals: Functionals, size: int) -> list[Functionals]:
     """Parts of one size, the last one filled up with its last functional."""
     count = len(functionals)
-    size = min(size, count)
+    size = -(-count // -(-count // size))
     starts = range(0, count, size)
     return [
         functionals[jnp.asarray(np.minimum(np.arange(start, start + size), count - 1))]

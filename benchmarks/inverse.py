@@ -19,7 +19,7 @@ from scipy.interpolate import CubicSpline
 from scipy.special import ndtr
 
 import kernelpde as kp
-from kernelpde.gallery import ColeHopf, Example, darcy, gray_scott_rates, product_grid
+from kernelpde.gallery import Example, burgers, darcy, gray_scott_rates
 
 SEEDS = range(10)
 
@@ -243,24 +243,10 @@ def run_coverage() -> None:
 
 # Adaptive collocation on Burgers' equation with a given stationary kernel.
 
-SPACE_TIME = kp.Box(t=(0, 1), x=(-1, 1), time="t")
-
-
-def burgers(x, u):
-    return u.d("t") + u.value * u.d("x") - 0.02 * u.d("x", "x")
-
-
-def sine(x, u):
-    return u.value + jnp.sin(jnp.pi * x[1])
-
 
 def adapted(seed: int, count: int, by: str | None) -> dict[str, Any]:
-    problem = kp.Problem(
-        kp.Condition("equation", SPACE_TIME.interior, burgers),
-        kp.Condition("ends", SPACE_TIME.boundary, zero),
-        kp.Condition("initial", SPACE_TIME.initial, sine),
-        fields=[kp.Field("u", kp.Matern(3.5, [0.5, 0.2]))],
-    )
+    example = burgers()
+    problem = example.problem.with_kernels((kp.Matern(3.5, [0.5, 0.2]),))
     options: dict[str, Any] = {
         "seed": seed,
         "sampling": "uniform",
@@ -279,12 +265,9 @@ def adapted(seed: int, count: int, by: str | None) -> dict[str, Any]:
             by=by,  # type: ignore[arg-type]
             **options,
         )
-    grid = product_grid(np.linspace(0, 1, 60), np.linspace(-1, 1, 60))
-    error = np.asarray(solution["u"](grid)) - ColeHopf(0.02)(grid)
     return {
         "seed": seed,
-        "l2": float(np.sqrt(np.mean(error**2))),
-        "linf": float(np.max(np.abs(error))),
+        **example.errors(solution)["u"],
         "converged": solution.converged,
     }
 

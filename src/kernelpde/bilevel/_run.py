@@ -30,6 +30,7 @@ from kernelpde.bilevel._optimizers import (
     OuterLevenbergMarquardt,
 )
 from kernelpde.bilevel._outer import AbstractRegularizer, Around, condition_weights
+from kernelpde.bilevel._pace import Pace
 from kernelpde.bilevel._result import LEARNING
 from kernelpde.bilevel._starts import lengthscales, nearby, spread, weak_prior
 from kernelpde.bilevel._validation import (
@@ -45,7 +46,7 @@ from kernelpde.errors import InputError
 from kernelpde.functionals import Kernels
 from kernelpde.linalg import Dense
 from kernelpde.problem import Block, Problem, Rows
-from kernelpde.solve import GaussNewton, LevenbergMarquardt, cycles
+from kernelpde.solve import GaussNewton, LevenbergMarquardt
 
 _LARGEST = 20.0
 """A hyperparameter whose logarithm is beyond this has run away."""
@@ -55,33 +56,6 @@ _BETTER = 0.9
 
 _BATCH = 8
 """So many starts are compared by one call of one compiled program."""
-
-_FAR = 0.3
-"""A relative change of the state that leaves little of what was known of it."""
-
-_PATIENCE = 4
-"""So many steps at most in a row move the state alone."""
-
-_TRUST = 10
-"""So many such changes, and steps are taken only as far as the residuals allow."""
-
-_WANDERING = 4
-"""So many moves that lead nowhere are the scatter of the validation points."""
-
-_FIRST = 15
-"""With data, so many steps at most move the state alone in the beginning,"""
-
-_NEARER = 0.03
-"""until one changes it by less than this."""
-
-_RESTING = 5
-"""So many steps in a row must leave the hyperparameters where they are, with data,"""
-
-_AT_REST = 0.02
-"""none moving one of them by more than this."""
-
-_SETTLED = 0.01
-"""Relative change of the state below which this may be said."""
 
 
 @dataclass(frozen=True)
@@ -151,9 +125,11 @@ class Run:
         self.pool = self._draw(0) if isinstance(plan, HeldOut | Fresh) else None
         self.pool_view = None if self.pool is None else self._zero_view(self.pool)
         self.memory: Any = None
-        self.path: list[np.ndarray] = []
-        self.unsettled = self.held = self.far = 0
-        self.shortened = False
+        self.pace = Pace(
+            self.data is not None,
+            isinstance(plan, Fresh) or (isinstance(plan, HeldOut) and plan.batch is not None),
+            starts,
+        )
         self.spread: np.ndarray | None = None
         self.starts = starts
         self.looks = 4
@@ -177,21 +153,6 @@ class Run:
         at = jnp.asarray(theta)
         found = self.problem.with_kernels(self.parameters.kernels(at))
         return found.with_noises(self.parameters.noises(at))
-
-    @property
-    def doubtful(self) -> bool:
-        """Whether whole steps have led nowhere for long enough to look for shorter ones."""
-        # With data what counts is not the residuals alone: those of data are to stay.
-        return self.data is None and self.far >= _TRUST
-
-    def _lengths(self) -> np.ndarray:
-        """Fractions of the inner step to choose from."""
-        changes = [r.change for r in self.history if r.change is not None]
-        if self.data is not None:
-            self.shortened = self.shortened or cycles(changes)
-        if self.shortened:
-            return np.array([0.5])
-        return np.asarray(self.method.lengths)[: None if self.doubtful else 1]
 
     def _zero_view(self, blocks: tuple[Block, ...]) -> View:
         entries = tuple(
@@ -377,14 +338,10 @@ class Run:
             )
         loss, blocks, view = self._loss(self.kernels)
         evaluate = self._evaluate(loss)
-        lost = self.unsettled >= 2 and self.held < _PATIENCE and tolerance > 0.0
-        state_alone = lost or self._waiting()
+        state_alone = tolerance > 0.0 and self.pace.state_alone()
         if state_alone:
-            # Far from a solution the loss says little about the kernel: let the state come first.
-            self.held += 1
             best = evaluate(self.theta)
         else:
-            self.held = 0
             best, self.memory = self.optimizer.minimise(evaluate, self.theta, self.memory, 1.0)
         if not best.finite:
             self.nugget *= 10.0
@@ -392,8 +349,6 @@ class Run:
                 self.result = LEARNING.not_finite
             return
         reached = best.extra
-        if not state_alone:
-            self.path.append(best.theta)
         moved = float(np.max(np.abs(best.theta - self.theta)))
         self.theta = best.theta
         if self.data is not None and best.normal is not None:
@@ -409,10 +364,9 @@ class Run:
             kernels,
             reached,
             (train_weights, validation_weights),
-            jnp.asarray(self._lengths()),
+            jnp.asarray(self.pace.lengths(self.method.lengths)),
         )
-        self.unsettled = self.unsettled + 1 if float(progress.change) > _FAR else 0
-        self.far += self.unsettled > 0
+        self.pace.note(None if state_alone else best.theta, float(progress.change))
         self.train = progress.train
         self.last_kernels, self.last_rows, self.last_reached = kernels, loss.rows, reached
         if self.pool is not None:
@@ -423,43 +377,14 @@ class Run:
                 else view_of(kernels, loss.rows, reached, self.residuals, self.pool)
             )
         self._record(self.history, best.loss, best.theta, float(reached.nugget), progress)
-        if tolerance == 0.0 or (float(progress.length) < 1.0 and not self.shortened):
+        if tolerance == 0.0 or (float(progress.length) < 1.0 and not self.pace.shortened):
             return
-        if moved < tolerance and float(progress.change) < 10 * tolerance and self._quiet():
+        if moved < tolerance and float(progress.change) < 10 * tolerance and self.pace.rested():
             if not (self.starts and self.data is None and self._elsewhere(loss, best)):
                 self.result = LEARNING.converged
-        elif self._scattered(float(progress.change)):
-            self.theta = np.mean(self.path[-_WANDERING:], axis=0)
+        elif (middle := self.pace.scattered()) is not None:
+            self.theta = middle
             self.result = LEARNING.scattered
-
-    def _waiting(self) -> bool:
-        """Whether data are to be judged later: at first the state is not even near to them."""
-        if self.data is None or not self.starts or len(self.history) >= _FIRST:
-            return False
-        return all(record.change is None or record.change > _NEARER for record in self.history)
-
-    def _quiet(self) -> bool:
-        """Whether the hyperparameters have rested, where the state follows them slowly.
-
-        With data the inner iteration converges linearly, and a step in which nothing better was
-        found says little.
-        """
-        if self.data is None:
-            return True
-        recent = np.array(self.path[-_RESTING - 1 :])
-        rested = np.max(np.abs(np.diff(recent, axis=0)), initial=0.0) < _AT_REST
-        return len(recent) > _RESTING and bool(rested)
-
-    def _scattered(self, change: float) -> bool:
-        """Whether the last moves were back and forth, as new validation points make them."""
-        changing = isinstance(self.plan, Fresh) or (
-            isinstance(self.plan, HeldOut) and self.plan.batch is not None
-        )
-        if not changing or len(self.path) <= _WANDERING or change > _SETTLED:
-            return False
-        moves = np.diff(self.path[-_WANDERING - 1 :], axis=0)
-        whole = np.linalg.norm(np.sum(moves, axis=0))
-        return bool(whole < 0.5 * np.sum(np.linalg.norm(moves, axis=1)))
 
     def _elsewhere(self, loss: Loss, best: Evaluation) -> bool:
         """Whether some other lengthscale does better now that the state is known; if so, go there.

@@ -9,6 +9,8 @@ from kernelpde.gallery._elliptic import elliptic as elliptic
 from kernelpde.gallery._elliptic import elliptic_additive as elliptic_additive
 from kernelpde.gallery._example import Example as Example
 from kernelpde.gallery._example import product_grid as product_grid
+from kernelpde.gallery._fronts import burgers as burgers
+from kernelpde.gallery._fronts import eikonal as eikonal
 from kernelpde.gallery._gray_scott import gray_scott as gray_scott
 from kernelpde.gallery._inverse import darcy as darcy
 from kernelpde.gallery._inverse import gray_scott_rates as gray_scott_rates
@@ -27,6 +29,8 @@ EXAMPLES: dict[str, Callable[..., Example]] = {
     "gray-scott-c": partial(gray_scott, case="gray-scott-c"),
     "robin": robin,
     "coupled": coupled,
+    "burgers": burgers,
+    "eikonal": eikonal,
     "darcy": darcy,
     "darcy-3x": partial(darcy, observations=180),
     "gray-scott-rates": gray_scott_rates,

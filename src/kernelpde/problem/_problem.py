@@ -1,11 +1,9 @@
-"""How a problem is described: fields, conditions, and the points they are imposed at."""
+"""A problem: fields and the conditions that determine them."""
 
-import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
-import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -16,132 +14,10 @@ from kernelpde.functionals import Frame, Kernels, Mixed
 from kernelpde.geometry import AbstractRegion, Averages, Patch, Patches, PointCloud, Space
 from kernelpde.kernels import AbstractKernel, bind_coordinates, hyperparameters, wind
 from kernelpde.precision import require_float64
+from kernelpde.problem._block import Block, collocated
+from kernelpde.problem._condition import Condition, LearnedNoise
 from kernelpde.problem._fields import Unknown, real_fields
 from kernelpde.problem._residual import Residual, trace_residual
-
-
-@dataclass(frozen=True)
-class LearnedNoise:
-    """A standard deviation of noise that `learn` finds together with the kernels.
-
-    **Arguments:**
-
-    - `start`: where to begin; also what `solve` uses.
-    """
-
-    start: float
-
-    def __post_init__(self):
-        if not (np.isfinite(self.start) and self.start > 0):
-            raise InputError(f"LearnedNoise: expected a positive start; got {self.start}.")
-
-
-@dataclass(frozen=True, eq=False)
-class Condition:
-    """F(x, fields) = 0 on a region: an equation, a boundary or initial condition, or data.
-
-    **Arguments:**
-
-    - `name`: what to call it.
-    - `where`: a region, or an array of points.
-    - `residual`: F, a function of the point and, by the names of its further arguments, of fields
-      (as jets), data and, on boundary pieces, the outward `normal`. It returns a number, or a tuple
-      of numbers for several equations; complex numbers count as two.
-    - `noise`: standard deviation with which F = 0 is to hold, one number, one per point, or
-      `LearnedNoise`. 0 asks for it exactly; a relaxed condition with weight w in the sum of squares
-      has noise w^(-1/2).
-    - `data`: arrays with one row per point, or per average, for conditions on points of the user's
-      own.
-    """
-
-    name: str
-    where: AbstractRegion | Numbers
-    residual: Callable
-    noise: Numbers | LearnedNoise = 0.0
-    data: Mapping[str, Numbers] = field(default_factory=dict)
-
-    def __post_init__(self):
-        if not isinstance(self.where, AbstractRegion):
-            cloud = PointCloud(self.where, name=f"Condition {self.name!r}")
-            object.__setattr__(self, "where", cloud)
-        region = self.region
-        noise = self.noise_level
-        if noise.ndim > 1 or not np.isfinite(noise).all() or (noise < 0).any():
-            raise InputError(
-                f"Condition {self.name!r}: noise must be a standard deviation, not negative; "
-                f"got {self.noise}."
-            )
-        count = len(region.points) if isinstance(region, PointCloud | Averages) else None
-        if (self.data or noise.ndim) and count is None:
-            raise InputError(
-                f"Condition {self.name!r}: data and noise per point need points of their own; "
-                "give an array of points or a PointCloud instead of a region to draw from."
-            )
-        arrays = {key: np.asarray(values, dtype=float) for key, values in self.data.items()}
-        for key, values in arrays.items():
-            if values.shape[:1] != (count,):
-                raise InputError(
-                    f"Condition {self.name!r}: expected {count} rows in data {key!r}, one per "
-                    f"point; got shape {values.shape}."
-                )
-            if not np.isfinite(values).all():
-                row = int(np.argwhere(~np.isfinite(values))[0, 0])
-                raise InputError(
-                    f"Condition {self.name!r}: data {key!r} hold a NaN or infinite entry in row "
-                    f"{row}. Remove missing measurements together with their points."
-                )
-        object.__setattr__(self, "data", arrays)
-
-    @property
-    def noise_level(self) -> np.ndarray:
-        """The standard deviation of the noise, as it is now."""
-        given = self.noise.start if isinstance(self.noise, LearnedNoise) else self.noise
-        return np.asarray(given, dtype=float)
-
-    @property
-    def region(self) -> AbstractRegion:
-        """Where the condition holds; points given as an array are a `PointCloud` by now."""
-        assert isinstance(self.where, AbstractRegion)
-        return self.where
-
-
-class Block(eqx.Module):
-    """The points of one condition, with everything that comes per point.
-
-    **Attributes:**
-
-    - `points`, `normals`, `data`: one row per point.
-    - `noise`: standard deviation, one per row of each equation.
-    - `quadrature`: for averages, what the points of each are weighted with; points of one average
-      follow each other.
-    """
-
-    points: Float[Array, "L d"]
-    normals: Float[Array, "L d"] | None
-    data: dict[str, Array]
-    noise: Float[Array, "N"]
-    quadrature: Float[Array, "N Q"] | None = None
-
-    @property
-    def count(self) -> int:
-        """Rows per equation."""
-        return self.noise.shape[0]
-
-    @property
-    def width(self) -> int:
-        """Points per row."""
-        return 1 if self.quadrature is None else self.quadrature.shape[1]
-
-    def weighted(self, local: Float[Array, "L *_"]) -> Float[Array, "L *_"]:
-        """Values at the points times their weights in an average."""
-        if self.quadrature is None:
-            return local
-        return self.quadrature.reshape(-1, *(1,) * (local.ndim - 1)) * local
-
-    def by_rows(self, local: Float[Array, "L R"]) -> Float[Array, "RN"]:
-        """Values at the points, weighted and added up, in the order of the rows."""
-        grouped = self.weighted(local).reshape(self.count, self.width, local.shape[1])
-        return grouped.sum(1).T.reshape(-1)
 
 
 class Problem:
@@ -298,7 +174,7 @@ class Problem:
                 f"{', '.join(map(repr, names))}."
             )
         return tuple(
-            _collocated(condition, len(self.space.coordinates), points, seed, sampling)
+            collocated(condition, len(self.space.coordinates), points, seed, sampling)
             for condition in self.conditions
         )
 
@@ -349,57 +225,3 @@ def _common_space(conditions: Sequence[Condition]) -> Space:
                 f"{space.coordinates}; got {cloud.points.shape[-1]}."
             )
     return space
-
-
-def _collocated(
-    condition: Condition,
-    dimension: int,
-    points: Mapping[str, int | Numbers],
-    seed: int,
-    sampling: str,
-) -> Block:
-    name, region = condition.name, condition.region
-    asked = points.get(name)
-    if asked is not None and np.ndim(asked):
-        if region.has_normals or condition.data:
-            raise InputError(
-                f"Condition {name!r}: points given as an array have no normals and no data. "
-                "Describe the condition on a PointCloud instead."
-            )
-        region, asked = PointCloud(asked, name=f"Condition {name!r}"), None
-    if asked is None and not isinstance(region, PointCloud | Averages):
-        raise InputError(
-            f"Condition {name!r}: no number of points given. "
-            f"Expected points={{{name!r}: 300, ...}}."
-        )
-    rng = np.random.default_rng([seed, zlib.crc32(name.encode())])
-    sample = region.sample(None if asked is None else int(np.asarray(asked)), rng, sampling)
-    if sample.points.shape[1] != dimension:
-        raise InputError(
-            f"Condition {name!r}: expected points with {dimension} coordinates; "
-            f"got {sample.points.shape[1]}."
-        )
-    weights = sample.weights
-    width = 1 if weights is None else weights.shape[1]
-    noise = np.broadcast_to(condition.noise_level, len(sample.points) // width)
-    if weights is None:
-        _refuse_duplicates(name, sample.points[noise == 0])
-    return Block(
-        jnp.asarray(sample.points),
-        None if sample.normals is None else jnp.asarray(sample.normals),
-        {key: jnp.asarray(np.repeat(v, width, axis=0)) for key, v in condition.data.items()},
-        jnp.asarray(noise),
-        None if weights is None else jnp.asarray(weights),
-    )
-
-
-def _refuse_duplicates(name: str, points: np.ndarray) -> None:
-    """The same condition twice at one point makes the system singular, unless it is noisy."""
-    _, first, counts = np.unique(points, axis=0, return_index=True, return_counts=True)
-    if (counts > 1).any():
-        where = points[first[np.argmax(counts)]]
-        raise InputError(
-            f"Condition {name!r}: {int((counts - 1).sum())} of its {len(points)} points are "
-            f"duplicates, for example {where.tolist()}. Remove them, or give the condition a noise "
-            "if these are repeated measurements."
-        )

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from kernelpde.functionals import Functionals, Stack, expansion
-from kernelpde.problem._problem import Block
+from kernelpde.problem._block import Block
 from kernelpde.problem._residual import Residual
 
 

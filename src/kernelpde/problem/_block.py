@@ -1,0 +1,108 @@
+"""The points of a condition, drawn."""
+
+import zlib
+from collections.abc import Mapping
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from kernelpde.arrays import Numbers
+from kernelpde.errors import InputError
+from kernelpde.geometry import Averages, PointCloud
+from kernelpde.problem._condition import Condition
+
+
+class Block(eqx.Module):
+    """The points of one condition, with everything that comes per point.
+
+    **Attributes:**
+
+    - `points`, `normals`, `data`: one row per point.
+    - `noise`: standard deviation, one per row of each equation.
+    - `quadrature`: for averages, what the points of each are weighted with; points of one average
+      follow each other.
+    """
+
+    points: Float[Array, "L d"]
+    normals: Float[Array, "L d"] | None
+    data: dict[str, Array]
+    noise: Float[Array, "N"]
+    quadrature: Float[Array, "N Q"] | None = None
+
+    @property
+    def count(self) -> int:
+        """Rows per equation."""
+        return self.noise.shape[0]
+
+    @property
+    def width(self) -> int:
+        """Points per row."""
+        return 1 if self.quadrature is None else self.quadrature.shape[1]
+
+    def weighted(self, local: Float[Array, "L *_"]) -> Float[Array, "L *_"]:
+        """Values at the points times their weights in an average."""
+        if self.quadrature is None:
+            return local
+        return self.quadrature.reshape(-1, *(1,) * (local.ndim - 1)) * local
+
+    def by_rows(self, local: Float[Array, "L R"]) -> Float[Array, "RN"]:
+        """Values at the points, weighted and added up, in the order of the rows."""
+        grouped = self.weighted(local).reshape(self.count, self.width, local.shape[1])
+        return grouped.sum(1).T.reshape(-1)
+
+
+def collocated(
+    condition: Condition,
+    dimension: int,
+    points: Mapping[str, int | Numbers],
+    seed: int,
+    sampling: str,
+) -> Block:
+    """Draw the points of a condition, by its own random stream."""
+    name, region = condition.name, condition.region
+    asked = points.get(name)
+    if asked is not None and np.ndim(asked):
+        if region.has_normals or condition.data:
+            raise InputError(
+                f"Condition {name!r}: points given as an array have no normals and no data. "
+                "Describe the condition on a PointCloud instead."
+            )
+        region, asked = PointCloud(asked, name=f"Condition {name!r}"), None
+    if asked is None and not isinstance(region, PointCloud | Averages):
+        raise InputError(
+            f"Condition {name!r}: no number of points given. "
+            f"Expected points={{{name!r}: 300, ...}}."
+        )
+    rng = np.random.default_rng([seed, zlib.crc32(name.encode())])
+    sample = region.sample(None if asked is None else int(np.asarray(asked)), rng, sampling)
+    if sample.points.shape[1] != dimension:
+        raise InputError(
+            f"Condition {name!r}: expected points with {dimension} coordinates; "
+            f"got {sample.points.shape[1]}."
+        )
+    weights = sample.weights
+    width = 1 if weights is None else weights.shape[1]
+    noise = np.broadcast_to(condition.noise_level, len(sample.points) // width)
+    if weights is None:
+        _refuse_duplicates(name, sample.points[noise == 0])
+    return Block(
+        jnp.asarray(sample.points),
+        None if sample.normals is None else jnp.asarray(sample.normals),
+        {key: jnp.asarray(np.repeat(v, width, axis=0)) for key, v in condition.data.items()},
+        jnp.asarray(noise),
+        None if weights is None else jnp.asarray(weights),
+    )
+
+
+def _refuse_duplicates(name: str, points: np.ndarray) -> None:
+    """The same condition twice at one point makes the system singular, unless it is noisy."""
+    _, first, counts = np.unique(points, axis=0, return_index=True, return_counts=True)
+    if (counts > 1).any():
+        where = points[first[np.argmax(counts)]]
+        raise InputError(
+            f"Condition {name!r}: {int((counts - 1).sum())} of its {len(points)} points are "
+            f"duplicates, for example {where.tolist()}. Remove them, or give the condition a noise "
+            "if these are repeated measurements."
+        )

@@ -1,0 +1,95 @@
+"""What is asked of the fields: a residual on a region, with its noise and data."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from kernelpde.arrays import Numbers
+from kernelpde.errors import InputError
+from kernelpde.geometry import AbstractRegion, Averages, PointCloud
+
+
+@dataclass(frozen=True)
+class LearnedNoise:
+    """A standard deviation of noise that `learn` finds together with the kernels.
+
+    **Arguments:**
+
+    - `start`: where to begin; also what `solve` uses.
+    """
+
+    start: float
+
+    def __post_init__(self):
+        if not (np.isfinite(self.start) and self.start > 0):
+            raise InputError(f"LearnedNoise: expected a positive start; got {self.start}.")
+
+
+@dataclass(frozen=True, eq=False)
+class Condition:
+    """F(x, fields) = 0 on a region: an equation, a boundary or initial condition, or data.
+
+    **Arguments:**
+
+    - `name`: what to call it.
+    - `where`: a region, or an array of points.
+    - `residual`: F, a function of the point and, by the names of its further arguments, of fields
+      (as jets), data and, on boundary pieces, the outward `normal`. It returns a number, or a tuple
+      of numbers for several equations; complex numbers count as two.
+    - `noise`: standard deviation with which F = 0 is to hold, one number, one per point, or
+      `LearnedNoise`. 0 asks for it exactly; a relaxed condition with weight w in the sum of squares
+      has noise w^(-1/2).
+    - `data`: arrays with one row per point, or per average, for conditions on points of the user's
+      own.
+    """
+
+    name: str
+    where: AbstractRegion | Numbers
+    residual: Callable
+    noise: Numbers | LearnedNoise = 0.0
+    data: Mapping[str, Numbers] = field(default_factory=dict)
+
+    def __post_init__(self):
+        if not isinstance(self.where, AbstractRegion):
+            cloud = PointCloud(self.where, name=f"Condition {self.name!r}")
+            object.__setattr__(self, "where", cloud)
+        region = self.region
+        noise = self.noise_level
+        if noise.ndim > 1 or not np.isfinite(noise).all() or (noise < 0).any():
+            raise InputError(
+                f"Condition {self.name!r}: noise must be a standard deviation, not negative; "
+                f"got {self.noise}."
+            )
+        count = len(region.points) if isinstance(region, PointCloud | Averages) else None
+        if (self.data or noise.ndim) and count is None:
+            raise InputError(
+                f"Condition {self.name!r}: data and noise per point need points of their own; "
+                "give an array of points or a PointCloud instead of a region to draw from."
+            )
+        arrays = {key: np.asarray(values, dtype=float) for key, values in self.data.items()}
+        for key, values in arrays.items():
+            if values.shape[:1] != (count,):
+                raise InputError(
+                    f"Condition {self.name!r}: expected {count} rows in data {key!r}, one per "
+                    f"point; got shape {values.shape}."
+                )
+            if not np.isfinite(values).all():
+                row = int(np.argwhere(~np.isfinite(values))[0, 0])
+                raise InputError(
+                    f"Condition {self.name!r}: data {key!r} hold a NaN or infinite entry in row "
+                    f"{row}. Remove missing measurements together with their points."
+                )
+        object.__setattr__(self, "data", arrays)
+
+    @property
+    def noise_level(self) -> np.ndarray:
+        """The standard deviation of the noise, as it is now."""
+        given = self.noise.start if isinstance(self.noise, LearnedNoise) else self.noise
+        return np.asarray(given, dtype=float)
+
+    @property
+    def region(self) -> AbstractRegion:
+        """Where the condition holds; points given as an array are a `PointCloud` by now."""
+        assert isinstance(self.where, AbstractRegion)
+        return self.where

@@ -110,6 +110,7 @@ def run(
             starts=not published,
             method=GaussNewton() if published else LevenbergMarquardt(),
             tolerance=0.0 if published else 1e-3,
+            solver=Dense(nugget=max(1e-10, solver.nugget), refinement=0),
             seed=seed,
             sampling=sampling,
             final=None if with_data else counts,

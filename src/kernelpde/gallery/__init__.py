@@ -10,7 +10,6 @@ from kernelpde.gallery._elliptic import elliptic_additive as elliptic_additive
 from kernelpde.gallery._example import Example as Example
 from kernelpde.gallery._example import product_grid as product_grid
 from kernelpde.gallery._fronts import burgers as burgers
-from kernelpde.gallery._fronts import eikonal as eikonal
 from kernelpde.gallery._gray_scott import gray_scott as gray_scott
 from kernelpde.gallery._inverse import darcy as darcy
 from kernelpde.gallery._inverse import gray_scott_rates as gray_scott_rates
@@ -30,7 +29,6 @@ EXAMPLES: dict[str, Callable[..., Example]] = {
     "robin": robin,
     "coupled": coupled,
     "burgers": burgers,
-    "eikonal": eikonal,
     "darcy": darcy,
     "darcy-3x": partial(darcy, observations=180),
     "gray-scott-rates": gray_scott_rates,

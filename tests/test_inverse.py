@@ -7,6 +7,7 @@ import pytest
 import kernelpde as kp
 from kernelpde.bilevel import Loss, Parameters
 from kernelpde.bilevel._evaluation import density_and_normal, losses
+from kernelpde.bilevel._starts import weak_prior
 from kernelpde.functionals import Functionals, Term, evaluation, gram, gram_diagonal
 from kernelpde.problem import linearised
 
@@ -163,6 +164,19 @@ def test_noise_is_learned_from_data():
     assert np.median(found) == pytest.approx(0.1, rel=0.15)
     assert min(found) > 0.06
     assert max(found) < 0.16
+
+
+def test_the_weak_prior_is_where_it_says():
+    problem, _ = darcy_like(kp.LearnedNoise(0.05))
+    blocks = problem.collocate({"equation": 12, "ends": 2})
+    parameters = Parameters.of(problem.kernels, problem.noises)
+    by_domain, as_given = (weak_prior(parameters, blocks, which) for which in (True, False))
+    # Lengthscale and variance of u, those of a, noise.
+    extent = float(np.ptp(np.concatenate([b.points for b in blocks])))
+    expected = np.log([0.2 * extent, 0.5, 0.2 * extent, 1.2, 0.05])
+    np.testing.assert_allclose(by_domain.centre, expected, rtol=1e-12)
+    np.testing.assert_allclose(as_given.centre, np.log([0.3, 0.5, 0.4, 1.2, 0.05]), rtol=1e-12)
+    np.testing.assert_allclose(by_domain.spread, [0.35, 2.0, 0.35, 2.0, 1.0])
 
 
 def test_what_cannot_be_is_refused():

@@ -117,7 +117,7 @@ class Run:
         if not self.theta.size:
             raise InputError("learn: the kernels have no hyperparameters; are all of them frozen?")
         if self.data is not None and regularizer is None:
-            self.regularizer = weak_prior(self.parameters, self.blocks)
+            self.regularizer = weak_prior(self.parameters, self.blocks, starts)
         names = tuple(condition.name for condition in problem.conditions)
         given = None if isinstance(plan, Predictive) else plan.weights
         self.condition_weights = condition_weights(names, given)

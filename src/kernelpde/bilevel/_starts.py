@@ -46,18 +46,19 @@ def nearby(parameters: Parameters, theta: np.ndarray) -> list[np.ndarray]:
     return together + [theta + one * np.log(factor) for one in single for factor in _APART]
 
 
-def weak_prior(parameters: Parameters, blocks: tuple[Block, ...]) -> Around:
+def weak_prior(parameters: Parameters, blocks: tuple[Block, ...], by_domain: bool = True) -> Around:
     """What one expects before seeing data: used with a likelihood, which a few data leave flat.
 
     Lengthscales are between a tenth and four tenths of the domain, amplitudes and noise within a
     factor of seven of where they begin, with 95% each; of other hyperparameters nothing is known.
+    If not `by_domain`, lengthscales are within a factor of two of where they begin.
     """
     points = np.concatenate([np.asarray(block.points) for block in blocks])
     extent = np.exp(np.mean(np.log(np.ptp(points, axis=0) + 1e-300)))
     lengths, variances = lengthscales(parameters), _named(parameters, "log_variance")
     noises = _noises(parameters)
     theta = parameters.vector
-    centre = np.where(lengths, np.log(_EXPECTED * extent), theta)
+    centre = np.where(lengths & by_domain, np.log(_EXPECTED * extent), theta)
     spread = np.where(lengths, 0.35, np.where(noises, 1.0, np.where(variances, 2.0, np.inf)))
     return Around(jnp.asarray(centre), jnp.asarray(spread))
 

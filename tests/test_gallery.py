@@ -21,6 +21,7 @@ from kernelpde.gallery._gray_scott import _DU, _DV, _MODES, _cosine, _reaction
 from kernelpde.gallery._references import (
     ChebyshevDarcy,
     CosineSeries,
+    RegularisedDistance,
     SplitStep,
 )
 
@@ -109,6 +110,30 @@ def test_cole_hopf_solves_the_equation():
     uxx = sum(w * at(0, k) for k, w in second) / h**2
     residual = ut + at(0, 0) * ux - 0.02 * uxx
     assert np.max(np.abs(residual)) < 1e-4 * np.max(np.abs(ux))
+
+
+def test_the_regularised_distance_solves_its_equation():
+    """By central differences of sixth order; near a side u is the distance to it."""
+    u, h = RegularisedDistance(0.01), 2e-3
+    points = np.random.default_rng(0).uniform(0.05, 0.95, (60, 2))
+
+    def at(dx, dy):
+        return u(points + h * np.array([dx, dy]))
+
+    first = ((1, 3 / 4), (2, -3 / 20), (3, 1 / 60))
+    second = ((1, 3 / 2), (2, -3 / 20), (3, 1 / 90))
+    ux = sum(w * (at(k, 0) - at(-k, 0)) for k, w in first) / h
+    uy = sum(w * (at(0, k) - at(0, -k)) for k, w in first) / h
+    laplacian = sum(
+        w * (at(k, 0) + at(-k, 0) + at(0, k) + at(0, -k)) for k, w in second
+    ) - 2 * 49 / 18 * at(0, 0)
+    residual = ux**2 + uy**2 - 1 - 0.01 * laplacian / h**2
+    assert np.max(np.abs(residual)) < 1e-4
+    # Near the middle of a side u is the distance to it, up to what comes from the others.
+    near = np.array([[0.03, 0.5], [0.5, 0.97]])
+    np.testing.assert_allclose(u(near), 0.03, atol=1e-9)
+    grid = product_grid(np.linspace(0, 1, 100)[1:3], np.linspace(0, 1, 100)[1:50])
+    assert np.max(np.abs(u(grid) - RegularisedDistance(0.01, 5000)(grid))) < 1e-12
 
 
 def test_darcy_with_a_sensible_kernel():

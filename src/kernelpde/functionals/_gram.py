@@ -12,8 +12,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from kernelpde.functionals._batch import Functionals, Stack, concatenate, expansion
+from kernelpde.functionals._composed import Composed, split
 from kernelpde.functionals._jet import Term
-from kernelpde.functionals._prior import Kernels, Mixed, latents_of
+from kernelpde.functionals._prior import Kernels, Latent, Mixed
 
 DEFAULT_MEMORY = 2**23
 """Bytes that a tile of pairs takes, all its temporaries included: about what a cache holds.
@@ -25,13 +26,16 @@ _LIVE_ARRAYS = 6
 
 
 def _half_applied(
-    kernels: Kernels, points: Float[Array, "M d"], terms: Sequence[Term], right: Functionals
+    latents: Sequence[Latent],
+    points: Float[Array, "M d"],
+    terms: Sequence[Term],
+    right: Functionals,
 ) -> list[Array | None]:
     """∂^γ ψⱼ κ at (xᵢ, yⱼ), summed over the γ of each left term: an (M, N) array, None if zero."""
     x = tuple(points[:, i, None] for i in range(points.shape[1]))
     y = tuple(right.points[None, :, i] for i in range(points.shape[1]))
     rows: list[Array | None] = [None] * len(terms)
-    for kernel, shares in latents_of(kernels):
+    for kernel, shares in latents:
         pairs = [
             (s, t)
             for s, left_term in enumerate(terms)
@@ -71,10 +75,18 @@ def gram(kernels: Kernels, left: Functionals, right: Functionals) -> Float[Array
     - `kernels`: one kernel per field.
     - `left`, `right`: the functionals Φ and Ψ.
     """
-    rows = _half_applied(kernels, left.points, left.terms, right)
-    total = _sum(
+    plain, composed = split(kernels, (*left.terms, *right.terms))
+    return _gram(plain, composed, left, right)
+
+
+def _gram(
+    latents: Sequence[Latent], composed: Composed, left: Functionals, right: Functionals
+) -> Float[Array, "M N"]:
+    rows = _half_applied(latents, left.points, left.terms, right)
+    products = (
         None if row is None else left.coefficients[:, s, None] * row for s, row in enumerate(rows)
     )
+    total = _sum([*products, composed.gram(left, right)])
     if total is None:
         return jnp.zeros((len(left), len(right)))
     if left.width == right.width == 1:
@@ -129,15 +141,20 @@ def gram_diagonal(kernels: Kernels, batches: Sequence[Functionals]) -> Float[Arr
     if len({batch.width for batch in batches}) > 1:
         return jnp.concatenate([gram_diagonal(kernels, [batch]) for batch in batches])
     every = concatenate(batches)
+    plain, composed = split(kernels, every.terms)
+    apart = composed.diagonal(every) if composed and every.width == 1 else None
 
     def one(points: Float[Array, "W d"], coefficients: Float[Array, "W T"]) -> Float[Array, ""]:
         single = Functionals(points, coefficients, every.terms, every.width)
-        return gram(kernels, single, single)[0, 0]
+        return _gram(plain, composed if apart is None else Composed([]), single, single)[0, 0]
 
     def grouped(leaf: Array) -> Array:
         return leaf.reshape(len(every), every.width, leaf.shape[1])
 
-    return jax.vmap(one)(grouped(every.points), grouped(every.coefficients))
+    if apart is not None and not plain:
+        return apart
+    found = jax.vmap(one)(grouped(every.points), grouped(every.coefficients))
+    return found if apart is None else found + apart
 
 
 def jets(
@@ -161,18 +178,35 @@ def jets(
     terms = tuple(terms)
     if not terms:
         return jnp.zeros((points.shape[0], 0))
-    columns = sum(len(batch) for batch in expansion)
+    plain, composed = split(kernels, _terms(terms, expansion))
+    total = jnp.zeros((points.shape[0], len(terms)))
+    if plain:
+        total = _plain_jets(plain, points, terms, expansion, memory)
+    return total + composed.jets(points, terms, expansion) if composed else total
 
+
+def _plain_jets(
+    latents: Sequence[Latent],
+    points: Float[Array, "N d"],
+    terms: tuple[Term, ...],
+    expansion: Sequence[Functionals],
+    memory: int,
+) -> Float[Array, "N T"]:
     def tile(rows: Float[Array, "n d"]) -> Float[Array, "n T"]:
         total = [jnp.zeros(rows.shape[0])] * len(terms)
         for batch in expansion:
             ones = jnp.ones(len(batch))
-            for s, row in enumerate(_half_applied(kernels, rows, terms, batch)):
+            for s, row in enumerate(_half_applied(latents, rows, terms, batch)):
                 if row is not None:
                     total[s] = total[s] + row @ ones
         return jnp.stack(total, axis=1)
 
+    columns = sum(len(batch) for batch in expansion)
     return _in_row_tiles(tile, points, columns * len(terms), memory)
+
+
+def _terms(terms: Sequence[Term], batches: Sequence[Functionals | Stack]) -> list[Term]:
+    return [*terms, *(term for batch in batches for term in batch.terms)]
 
 
 def matvec(
@@ -192,7 +226,24 @@ def matvec(
     - `vector`: v.
     - `memory`: bytes that a tile may take.
     """
-    return _in_row_tiles(lambda rows: gram(kernels, rows, right) @ vector, left, len(right), memory)
+    plain, composed = split(kernels, (*left.terms, *right.terms))
+    total = jnp.zeros(len(left))
+    if plain:
+        total = _plain_matvec(plain, left, right, vector, memory)
+    return total + composed.product([left], [right], vector) if composed else total
+
+
+def _plain_matvec(
+    latents: Sequence[Latent],
+    left: Functionals,
+    right: Functionals,
+    vector: Float[Array, "N"],
+    memory: int,
+) -> Float[Array, "M"]:
+    def tile(rows: Functionals) -> Float[Array, "n"]:
+        return _gram(latents, Composed([]), rows, right) @ vector
+
+    return _in_row_tiles(tile, left, len(right), memory)
 
 
 def stacked_matvec(
@@ -204,13 +255,26 @@ def stacked_matvec(
     memory: int = DEFAULT_MEMORY,
 ) -> Float[Array, "M"]:
     """κ(Φ, Ψ) v for the rows of stacks: as `matvec`, once per pair of points."""
-    weighted = expansion(right, vector)
+    plain, composed = split(kernels, _terms((), (*left, *right)))
+    total = jnp.zeros(sum(len(stack) for stack in left))
+    if plain:
+        total = _plain_stacked(plain, left, expansion(right, vector), memory)
+    if not composed:
+        return total
+    rows = [batch for stack in left for batch in stack.batches]
+    columns = rows if right is left else [batch for stack in right for batch in stack.batches]
+    return total + composed.product(rows, columns, vector)
+
+
+def _plain_stacked(
+    latents: Sequence[Latent], left: Sequence[Stack], weighted: Sequence[Functionals], memory: int
+) -> Float[Array, "M"]:
     if all(len(stack.used) == 1 and stack.width == 1 for stack in left):
         rows = concatenate([batch for stack in left for batch in stack.batches])
         columns = concatenate(weighted)
-        return matvec(kernels, rows, columns, jnp.ones(len(columns)), memory=memory)
+        return _plain_matvec(latents, rows, columns, jnp.ones(len(columns)), memory)
     parts = [
-        stack.applied(jets(kernels, stack.points, stack.terms, weighted, memory=memory))
+        stack.applied(_plain_jets(latents, stack.points, stack.terms, weighted, memory))
         for stack in left
     ]
     return jnp.concatenate(parts)

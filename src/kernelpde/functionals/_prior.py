@@ -29,9 +29,13 @@ Kernels: TypeAlias = tuple[AbstractKernel, ...] | Mixed
 """One kernel per field, fields being independent a priori; or latent kernels mixed."""
 
 
-def latents_of(
-    kernels: Kernels,
-) -> Iterator[tuple[AbstractKernel, Mapping[int, Float[Array, ""] | None]]]:
+Shares: TypeAlias = Mapping[int, Float[Array, ""] | None]
+"""The fields that a latent kernel is part of, with its coefficients there; `None` is 1."""
+
+Latent: TypeAlias = tuple[AbstractKernel, Shares]
+
+
+def latents_of(kernels: Kernels) -> Iterator[Latent]:
     """Each latent kernel with the fields it is part of and its coefficients there; `None` is 1."""
     if isinstance(kernels, Mixed):
         for q, kernel in enumerate(kernels.latents):

@@ -3,9 +3,17 @@
 from kernelpde.kernels._binding import Wound as Wound
 from kernelpde.kernels._binding import bind_coordinates as bind_coordinates
 from kernelpde.kernels._binding import wind as wind
+from kernelpde.kernels._composed import AbstractComposed as AbstractComposed
+from kernelpde.kernels._composed import Seen as Seen
+from kernelpde.kernels._composed import composed_diagonal as composed_diagonal
+from kernelpde.kernels._composed import composed_gram as composed_gram
+from kernelpde.kernels._composed import composed_product as composed_product
+from kernelpde.kernels._composed import seen as seen
+from kernelpde.kernels._composed import summands as summands
 from kernelpde.kernels._frozen import Frozen as Frozen
 from kernelpde.kernels._frozen import freeze as freeze
 from kernelpde.kernels._function import Function as Function
+from kernelpde.kernels._gibbs import Gibbs as Gibbs
 from kernelpde.kernels._kernel import AbstractKernel as AbstractKernel
 from kernelpde.kernels._kernel import Constant as Constant
 from kernelpde.kernels._kernel import Coordinates as Coordinates
@@ -13,8 +21,12 @@ from kernelpde.kernels._kernel import Product as Product
 from kernelpde.kernels._kernel import Restriction as Restriction
 from kernelpde.kernels._kernel import Scale as Scale
 from kernelpde.kernels._kernel import Sum as Sum
+from kernelpde.kernels._lengthscales import Bumps as Bumps
+from kernelpde.kernels._lengthscales import Network as Network
 from kernelpde.kernels._multiindex import MultiIndex as MultiIndex
 from kernelpde.kernels._multiindex import OrderPair as OrderPair
+from kernelpde.kernels._operators import Operators as Operators
+from kernelpde.kernels._operators import operators as operators
 from kernelpde.kernels._parameters import hyperparameters as hyperparameters
 from kernelpde.kernels._periodic import Periodic as Periodic
 from kernelpde.kernels._polynomial import Polynomial as Polynomial
@@ -22,3 +34,4 @@ from kernelpde.kernels._radial import AbstractRadial as AbstractRadial
 from kernelpde.kernels._radial import Gaussian as Gaussian
 from kernelpde.kernels._radial import Matern as Matern
 from kernelpde.kernels._radial import RationalQuadratic as RationalQuadratic
+from kernelpde.kernels._warped import Warped as Warped

@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Array
 
 from kernelpde.errors import InputError
+from kernelpde.kernels._composed import AbstractComposed
 from kernelpde.kernels._frozen import Frozen
 from kernelpde.kernels._function import Function
 from kernelpde.kernels._kernel import AbstractKernel, Coordinates, Restriction
@@ -95,7 +96,7 @@ def wind(kernel: AbstractKernel, periods: Sequence[float | None]) -> AbstractKer
                     f"Periodic: its period {node.period} is not that of the domain, {wanted}."
                 )
             return node
-        if isinstance(node, Function | Polynomial):
+        if isinstance(node, Function | Polynomial | AbstractComposed):
             raise InputError(
                 f"{type(node).__name__}: this kernel cannot be made periodic, but the domain is. "
                 "Restrict it to the other coordinates with .on(...), or write it as a function of "
@@ -103,5 +104,14 @@ def wind(kernel: AbstractKernel, periods: Sequence[float | None]) -> AbstractKer
             )
         return node
 
-    whole = (Wound, AbstractRadial, Restriction, Frozen, Periodic, Function, Polynomial)
+    whole = (
+        Wound,
+        AbstractComposed,
+        AbstractRadial,
+        Restriction,
+        Frozen,
+        Periodic,
+        Function,
+        Polynomial,
+    )
     return jax.tree.map(one, kernel, is_leaf=lambda node: isinstance(node, whole))

@@ -44,20 +44,36 @@ class Function(AbstractKernel):
             value = _batched(self.function, dimension)
             arguments = [jnp.broadcast_to(c, shape).reshape(-1) for c in (*x, *y)]
 
-        memory: dict[MultiIndex, Callable[..., Array]] = {(0,) * (2 * dimension): value}
-
-        def derivative(order: MultiIndex) -> Callable[..., Array]:
-            if order not in memory:
-                axis = next(i for i, n in enumerate(order) if n)
-                lower = derivative(tuple(n - (i == axis) for i, n in enumerate(order)))
-                memory[order] = _along(lower, axis)
-            return memory[order]
-
-        values = [derivative((*alpha, *beta))(*arguments) for alpha, beta in orders]
+        values = differentiated(value, arguments, orders)
         return [
             value.reshape(shape) if value.size == prod(shape) else jnp.broadcast_to(value, shape)
             for value in values
         ]
+
+
+def nested_partials(
+    value: Callable[..., Array], x: Coordinates, y: Coordinates, orders: Sequence[OrderPair]
+) -> list[Array]:
+    """∂ₓ^α ∂ᵧ^β of an elementwise function of all coordinates, by nested differentiation."""
+    shape = jnp.broadcast_shapes(*(c.shape for c in (*x, *y)))
+    arguments = [jnp.asarray(c) for c in (*x, *y)]
+    return [jnp.broadcast_to(v, shape) for v in differentiated(value, arguments, orders)]
+
+
+def differentiated(
+    value: Callable[..., Array], arguments: Sequence[Array], orders: Sequence[OrderPair]
+) -> list[Array]:
+    """Each derivative of `value`, which is elementwise in its arguments."""
+    memory: dict[MultiIndex, Callable[..., Array]] = {(0,) * len(arguments): value}
+
+    def derivative(order: MultiIndex) -> Callable[..., Array]:
+        if order not in memory:
+            axis = next(i for i, n in enumerate(order) if n)
+            lower = derivative(tuple(n - (i == axis) for i, n in enumerate(order)))
+            memory[order] = _along(lower, axis)
+        return memory[order]
+
+    return [derivative((*alpha, *beta))(*arguments) for alpha, beta in orders]
 
 
 def _batched(function: Callable[[Array, Array], Array], dimension: int) -> Callable[..., Array]:
@@ -73,10 +89,10 @@ def _batched(function: Callable[[Array, Array], Array], dimension: int) -> Calla
 def _along(function: Callable[..., Array], axis: int) -> Callable[..., Array]:
     """The partial derivative of `function` in its argument number `axis`."""
 
-    def differentiated(*arguments: Array) -> Array:
+    def along(*arguments: Array) -> Array:
         def of_one(argument: Array) -> Array:
             return function(*arguments[:axis], argument, *arguments[axis + 1 :])
 
         return jax.jvp(of_one, (arguments[axis],), (jnp.ones_like(arguments[axis]),))[1]
 
-    return differentiated
+    return along

@@ -1,0 +1,103 @@
+"""Lengthscales that vary from place to place."""
+
+from collections.abc import Sequence
+from math import prod
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from kernelpde.arrays import Numbers
+from kernelpde.errors import InputError
+from kernelpde.kernels._parameters import log_of_positive
+from kernelpde.precision import require_float64
+
+
+class Network(eqx.Module):
+    """ℓ(x) = s softplus(N(x)), N a network with tanh: sections 5.4 and 5.5 of the paper.
+
+    **Arguments:**
+
+    - `inputs`, `outputs`: coordinates, and lengthscales: 1 for all coordinates or one each.
+    - `key`: of the random initial weights.
+    - `width`, `depth`: neurons per hidden layer, and hidden layers.
+    - `scale`: s.
+    """
+
+    network: eqx.nn.MLP
+    scale: float = eqx.field(static=True)
+
+    def __init__(
+        self,
+        inputs: int,
+        outputs: int,
+        *,
+        key: PRNGKeyArray,
+        width: int = 50,
+        depth: int = 2,
+        scale: float = 0.25,
+    ):
+        require_float64()
+        self.network = eqx.nn.MLP(
+            inputs, outputs, width, depth, activation=jnp.tanh, key=key, dtype=jnp.float64
+        )
+        self.scale = scale
+
+    def __call__(self, x: Float[Array, "d"]) -> Float[Array, "n"]:
+        return self.scale * jax.nn.softplus(self.network(x))
+
+    def around(self, lengthscale: Numbers) -> "Network":
+        """The same network with its last layer such that ℓ is nearly this constant everywhere."""
+        target = jnp.asarray(lengthscale, dtype=float) / self.scale
+        weight = self.network.layers[-1].weight
+        bias = jnp.broadcast_to(target + jnp.log(-jnp.expm1(-target)), weight.shape[:1])
+        return eqx.tree_at(
+            lambda n: (n.network.layers[-1].weight, n.network.layers[-1].bias),
+            self,
+            (0.1 * weight, bias),
+        )
+
+
+class Bumps(eqx.Module):
+    """ℓᵢ(x) = ℓᵢ exp(Σⱼ cᵢⱼ Bⱼ(x)) with Gaussian bumps Bⱼ on a coarse grid: few hyperparameters.
+
+    **Arguments:**
+
+    - `lengthscale`: ℓᵢ, one number for all coordinates or one each.
+    - `box`: lower and upper end in each coordinate.
+    - `shape`: how many bumps along each coordinate.
+    """
+
+    log_lengthscale: Float[Array, "n"]
+    coefficients: Float[Array, "n J"]
+    box: tuple[tuple[float, float], ...] = eqx.field(static=True)
+    shape: tuple[int, ...] = eqx.field(static=True)
+
+    def __init__(
+        self, lengthscale: Numbers, box: Sequence[tuple[float, float]], shape: Sequence[int]
+    ):
+        if len(box) != len(shape) or min(shape) < 1:
+            raise InputError(
+                "Bumps: expected one interval and one positive number of bumps per coordinate; "
+                f"got {len(box)} intervals and shape {tuple(shape)}."
+            )
+        self.log_lengthscale = jnp.atleast_1d(log_of_positive("Bumps", "lengthscale", lengthscale))
+        self.coefficients = jnp.zeros((self.log_lengthscale.shape[0], prod(shape)))
+        self.box = tuple((float(a), float(b)) for a, b in box)
+        self.shape = tuple(shape)
+
+    def __call__(self, x: Float[Array, "d"]) -> Float[Array, "n"]:
+        together = jnp.ones(1)
+        for i, ((low, high), count) in enumerate(zip(self.box, self.shape, strict=True)):
+            spacing = (high - low) / max(count - 1, 1)
+            centres = np.linspace(low, high, count) if count > 1 else np.array([(low + high) / 2])
+            bump = jnp.exp(-0.5 * ((x[i] - centres) / spacing) ** 2)
+            together = (together[:, None] * bump).reshape(-1)
+        return jnp.exp(self.log_lengthscale + self.coefficients @ together)
+
+    def around(self, lengthscale: Numbers) -> "Bumps":
+        """ℓ constant."""
+        each = np.broadcast_to(np.asarray(lengthscale, dtype=float), self.log_lengthscale.shape)
+        return Bumps(each, self.box, self.shape)

@@ -11,6 +11,7 @@ from kernelpde.bilevel import Learned as Learned
 from kernelpde.bilevel import LearningRecord as LearningRecord
 from kernelpde.bilevel import LogNormal as LogNormal
 from kernelpde.bilevel import Optax as Optax
+from kernelpde.bilevel import OuterGaussNewtonCG as OuterGaussNewtonCG
 from kernelpde.bilevel import OuterLevenbergMarquardt as OuterLevenbergMarquardt
 from kernelpde.bilevel import Predictive as Predictive
 from kernelpde.bilevel import learn as learn
@@ -36,13 +37,17 @@ from kernelpde.inference import next_measurement as next_measurement
 from kernelpde.inference import posterior as posterior
 from kernelpde.inference import refine as refine
 from kernelpde.kernels import AbstractKernel as AbstractKernel
+from kernelpde.kernels import Bumps as Bumps
 from kernelpde.kernels import Constant as Constant
 from kernelpde.kernels import Function as Function
 from kernelpde.kernels import Gaussian as Gaussian
+from kernelpde.kernels import Gibbs as Gibbs
 from kernelpde.kernels import Matern as Matern
+from kernelpde.kernels import Network as Network
 from kernelpde.kernels import Periodic as Periodic
 from kernelpde.kernels import Polynomial as Polynomial
 from kernelpde.kernels import RationalQuadratic as RationalQuadratic
+from kernelpde.kernels import Warped as Warped
 from kernelpde.kernels import freeze as freeze
 from kernelpde.kernels import hyperparameters as hyperparameters
 from kernelpde.linalg import Dense as Dense

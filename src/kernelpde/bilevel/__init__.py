@@ -10,6 +10,7 @@ from kernelpde.bilevel._learn import Learned as Learned
 from kernelpde.bilevel._learn import learn as learn
 from kernelpde.bilevel._optimizers import LBFGS as LBFGS
 from kernelpde.bilevel._optimizers import Optax as Optax
+from kernelpde.bilevel._optimizers import OuterGaussNewtonCG as OuterGaussNewtonCG
 from kernelpde.bilevel._optimizers import OuterLevenbergMarquardt as OuterLevenbergMarquardt
 from kernelpde.bilevel._optimizers import paper_adam as paper_adam
 from kernelpde.bilevel._outer import L1 as L1

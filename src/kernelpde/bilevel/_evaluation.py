@@ -122,13 +122,18 @@ class Reached(eqx.Module):
     usable: Bool[Array, ""]
 
 
-def outer_roots(theta: Float[Array, "p"], loss: Loss) -> tuple[Float[Array, "q"], Reached]:
-    """ρ(θ), half of whose sum of squares is the outer loss, and the inner solution."""
+def outer_roots(
+    theta: Float[Array, "p"], loss: Loss, keep: bool = False
+) -> tuple[Float[Array, "q"], Reached]:
+    """ρ(θ), half of whose sum of squares is the outer loss, and the inner solution.
+
+    With `keep`, what derivatives are made of is kept to be used many times.
+    """
     kernels = loss.parameters.kernels(theta)
-    inner = inner_map(kernels, loss.rows_at(theta), loss.solver)
+    inner = inner_map(kernels, loss.rows_at(theta), loss.solver, keep)
     weights, seen = loss.row_weights, inner.image
     if loss.validation is not None:
-        residual = held_out_residual(kernels, inner, loss.validation)
+        residual = held_out_residual(kernels, inner, loss.validation, keep)
         seen, roots = residual + loss.validation.target, weights * residual
     elif loss.standardised:
         misses = (
@@ -202,6 +207,33 @@ def loss_and_gradient(theta: Float[Array, "p"], loss: Loss):
     return value, gradient, None, reached
 
 
+loss_and_state = eqx.filter_jit(outer_loss)
+"""Loss and inner solution, without derivatives."""
+
+
+@eqx.filter_jit
+def damped_direction(
+    theta: Float[Array, "p"], loss: Loss, damping: Float[Array, ""], iterations: int
+) -> tuple[Float[Array, "p"], Float[Array, "p"]]:
+    """The gradient g and the step d of (JᵀJ + λ c I) d = -g, with J = ∂ρ/∂θ never formed.
+
+    By conjugate gradients on products with J and Jᵀ, which all use one factorisation. The damping λ
+    is relative to c = ‖Jg‖² / ‖g‖², the curvature along the gradient.
+    """
+    keep = 8 * _ARRAYS * len(loss.rows.target) ** 2 <= _KEPT
+    roots, forward, _ = jax.linearize(lambda t: outer_roots(t, loss, keep), theta, has_aux=True)
+    backward = jax.linear_transpose(forward, theta)
+    (gradient,) = backward(roots)
+    image = forward(gradient)
+    curvature = (image @ image) / jnp.maximum(gradient @ gradient, 1e-300)
+
+    def normal(vector: Float[Array, "p"]) -> Float[Array, "p"]:
+        return backward(forward(vector))[0] + damping * curvature * vector
+
+    step, _ = jax.scipy.sparse.linalg.cg(normal, -gradient, tol=1e-3, maxiter=iterations)
+    return gradient, step
+
+
 @eqx.filter_jit
 def losses(thetas: Float[Array, "n p"], loss: Loss):
     """Loss, nugget and usability for each row θ: one program, one matrix in memory at a time."""
@@ -213,16 +245,27 @@ def losses(thetas: Float[Array, "n p"], loss: Loss):
     return jax.lax.map(one, thetas)
 
 
+_KEPT, _ARRAYS = 2**29, 40
+"""Bytes of arrays of pairs that may be kept between products with J, and how many there are."""
+
 FORWARD_LIMIT = 8
 """Up to so many parameters, forward mode is cheaper than the adjoint of the assembly."""
 
 
-def evaluator(loss: Loss, second_order: bool) -> Callable:
+def evaluator(loss: Loss, curvature: str) -> Callable:
     """The compiled function that suits the optimiser and the number of parameters."""
     if loss.data is not None:
         return density_and_normal
+    if curvature == "products":
+        return loss_without_derivatives
     few = loss.parameters.vector.size <= FORWARD_LIMIT
-    return loss_and_normal if second_order or few else loss_and_gradient
+    return loss_and_normal if curvature == "matrix" or few else loss_and_gradient
+
+
+def loss_without_derivatives(theta: Float[Array, "p"], loss: Loss):
+    """The loss alone; its gradient comes with a direction, see `damped_direction`."""
+    value, reached = loss_and_state(theta, loss)
+    return value, np.zeros(0), None, reached
 
 
 @eqx.filter_jit

@@ -45,16 +45,16 @@ class Inner(eqx.Module):
     image: Float[Array, "M"]
 
 
-def inner_map(kernels: Kernels, rows: Rows, solver: Dense) -> Inner:
+def inner_map(kernels: Kernels, rows: Rows, solver: Dense, keep: bool = False) -> Inner:
     """Solve the linearised training problem: equations (otd:explicit) and, with noise,
     (reg:linear_mini) of the paper.
 
     Differentiable in the kernels, forwards and backwards, at the cost of one more solve and one
-    more product with the Gram matrix, which is not kept for it.
+    more product with the Gram matrix, which is not kept for it; with `keep`, more is.
     """
 
     def product(vector: Float[Array, "M"]) -> Float[Array, "M"]:
-        return stacked_matvec(kernels, rows.stacks, rows.stacks, vector)
+        return stacked_matvec(kernels, rows.stacks, rows.stacks, vector, keep=keep)
 
     batches = rows.batches
     diagonal = gram_diagonal(kernels, batches)

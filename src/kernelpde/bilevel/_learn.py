@@ -9,11 +9,16 @@ import numpy as np
 
 from kernelpde.arrays import Numbers
 from kernelpde.bilevel._evaluation import Parameters
-from kernelpde.bilevel._optimizers import AbstractOuter, OuterLevenbergMarquardt
+from kernelpde.bilevel._optimizers import (
+    AbstractOuter,
+    OuterGaussNewtonCG,
+    OuterLevenbergMarquardt,
+)
 from kernelpde.bilevel._outer import AbstractRegularizer
 from kernelpde.bilevel._result import LEARNING
 from kernelpde.bilevel._run import LearningRecord, Run
 from kernelpde.bilevel._validation import HeldOut, Predictive, Validation, data_conditions
+from kernelpde.bilevel._warm import stationary, varying
 from kernelpde.errors import InputError, SolveError
 from kernelpde.functionals import Kernels
 from kernelpde.linalg import Dense
@@ -77,6 +82,19 @@ class Learned:
         return "\n".join(lines) + ("" if self.solution is None else f"\n{self.solution!r}")
 
 
+_CONSTANT_STEPS = 6
+"""So many steps at most with constant lengthscales, before they may vary."""
+
+_MANY = 300
+"""With more hyperparameters than this, their Jacobian is not formed."""
+
+
+def _suited(problem: Problem) -> AbstractOuter:
+    """The default optimiser, by the number of hyperparameters."""
+    count = Parameters.of(problem.kernels, problem.noises).vector.size
+    return OuterLevenbergMarquardt() if count <= _MANY else OuterGaussNewtonCG()
+
+
 def learn(
     problem: Problem,
     points: Mapping[str, int | Numbers] | None = None,
@@ -117,12 +135,13 @@ def learn(
     - `validation`: with noisy data `Predictive()`, the density of each datum given the rest;
       otherwise `HeldOut()` points. `Fresh()` ones in every step, or `Folds()` of the training
       points.
-    - `optimizer`: `OuterLevenbergMarquardt()` by default; `paper_adam()` as published, any `Optax`,
-      or `LBFGS` for many parameters.
+    - `optimizer`: `OuterLevenbergMarquardt()` by default, with more than 300 hyperparameters
+      `OuterGaussNewtonCG()`; `paper_adam()` as published, any `Optax`, or `LBFGS`.
     - `regularizer`: R.
     - `starts`: compare lengthscales from a thirtieth of the domain to all of it first, by one
-      factorisation each, begin with the best, and look around once more at the end; otherwise
-      begin with those given and stay in their valley.
+      factorisation each, begin with the best, and look around once more at the end; for a
+      lengthscale that varies from place to place, solve and learn with constant ones first.
+      Otherwise begin with those given and stay in their valley.
     - `hypergradient`: "exact" goes on at the end with the gradient of the true objective, which
       sees the linearisation point move with θ; each of its evaluations takes some eight
       factorisations.
@@ -151,21 +170,36 @@ def learn(
     if final_solver is None:
         # What is learned from data holds for the system it was learned with.
         final_solver = solver if isinstance(validation, Predictive) else Dense()
-    run = Run(
-        problem,
-        problem.collocate(points, seed=seed, sampling=sampling),
-        validation,
-        OuterLevenbergMarquardt() if optimizer is None else optimizer,
-        regularizer,
-        LevenbergMarquardt() if method is None else method,
-        solver,
-        seed,
-        sampling,
-        starts,
-        callback,
-    )
-    if starts:
-        run.compare_starts()
+    blocks = problem.collocate(points, seed=seed, sampling=sampling)
+
+    def begun(problem: Problem, optimizer: AbstractOuter, starts: bool) -> Run:
+        return Run(
+            problem,
+            blocks,
+            validation,
+            optimizer,
+            regularizer,
+            LevenbergMarquardt() if method is None else method,
+            solver,
+            seed,
+            sampling,
+            starts,
+            callback,
+        )
+
+    constant = stationary(problem.kernels, blocks) if starts else None
+    if constant is None:
+        run = begun(problem, _suited(problem) if optimizer is None else optimizer, starts)
+        if starts:
+            run.compare_starts()
+    else:
+        before = begun(problem.with_kernels(constant), OuterLevenbergMarquardt(), False)
+        before.compare_settled()
+        while before.result is None and len(before.history) < _CONSTANT_STEPS:
+            before.step(tolerance)
+        problem = problem.with_kernels(varying(problem.kernels, before.kernels))
+        run = begun(problem, _suited(problem) if optimizer is None else optimizer, False)
+        run.go_on_from(before)
     while run.result is None:
         run.step(tolerance)
         if run.result is None and len(run.history) >= max_steps:
@@ -175,11 +209,10 @@ def learn(
     learned = run.learned_problem
     if throw and run.result is LEARNING.not_finite:
         raise SolveError(f"learn: {run.result.value} Hyperparameters: {learned!r}")
-    blocks = run.all_blocks() if final is None else None
     solution = solve(
         learned,
         final,
-        blocks=blocks,
+        blocks=run.all_blocks() if final is None else None,
         start=run.train.jets if run.data is not None and final is None else None,
         seed=seed if final_seed is None else final_seed,
         sampling=sampling,

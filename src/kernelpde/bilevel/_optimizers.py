@@ -8,7 +8,7 @@ hyperparameters it ends with.
 import abc
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -28,6 +28,8 @@ class Evaluation:
     - `gradient`: of the loss.
     - `normal`: JᵀJ with J = ∂ρ/∂θ, if the evaluation was made for it.
     - `extra`: the state that belongs to θ.
+    - `direction`: for a damping, the damped Gauss-Newton step, if the evaluation was made for it;
+      there is no gradient then.
     """
 
     theta: np.ndarray
@@ -35,6 +37,7 @@ class Evaluation:
     gradient: np.ndarray
     normal: np.ndarray | None
     extra: Any
+    direction: Callable[[float, int], np.ndarray] | None = None
 
     @property
     def finite(self) -> bool:
@@ -47,7 +50,7 @@ Evaluate = Callable[[np.ndarray], Evaluation]
 class AbstractOuter(eqx.Module):
     """An optimiser of the outer loss."""
 
-    second_order: ClassVar[bool]
+    curvature: ClassVar[Literal["none", "matrix", "products"]]
 
     @abc.abstractmethod
     def minimise(
@@ -69,7 +72,7 @@ class AbstractOuter(eqx.Module):
 
 
 class OuterLevenbergMarquardt(AbstractOuter):
-    """Damped Gauss-Newton steps on ρ(θ) with a forward-mode Jacobian: for a handful of parameters.
+    """Damped Gauss-Newton steps on ρ(θ) with a forward-mode Jacobian: for up to some hundred of θ.
 
     **Arguments:**
 
@@ -79,7 +82,7 @@ class OuterLevenbergMarquardt(AbstractOuter):
 
     steps: int = 3
     first: float = 1e-2
-    second_order: ClassVar[bool] = True
+    curvature: ClassVar[Literal["none", "matrix", "products"]] = "matrix"
 
     def minimise(self, evaluate, start, memory, largest_move):
         damping = self.first if memory is None else memory
@@ -101,6 +104,43 @@ class OuterLevenbergMarquardt(AbstractOuter):
         return best, damping
 
 
+class OuterGaussNewtonCG(AbstractOuter):
+    """Damped Gauss-Newton steps on ρ(θ) by conjugate gradients: for thousands of parameters.
+
+    The Jacobian is never formed. A step costs one factorisation and some ten products with it and
+    with its transpose.
+
+    **Arguments:**
+
+    - `steps`: how many per linearisation, rejected ones included.
+    - `iterations`: of conjugate gradients in a step.
+    - `first`: initial damping, relative to the curvature along the gradient.
+    """
+
+    steps: int = 3
+    iterations: int = 12
+    first: float = 1e-2
+    curvature: ClassVar[Literal["none", "matrix", "products"]] = "products"
+
+    def minimise(self, evaluate, start, memory, largest_move):
+        damping = self.first if memory is None else memory
+        best = evaluate(start)
+        for _ in range(self.steps):
+            if not best.finite or best.direction is None:
+                break
+            move = best.direction(damping, self.iterations)
+            if not np.isfinite(move).all():
+                damping = min(100 * damping, 1e6)
+                continue
+            move = np.clip(move, -largest_move, largest_move)
+            trial = evaluate(best.theta + move)
+            if trial.finite and trial.loss < best.loss:
+                best, damping = trial, max(damping / 10, 1e-8)
+            else:
+                damping = min(10 * damping, 1e6)
+        return best, damping
+
+
 class Optax(AbstractOuter):
     """Any optax transformation, one update per evaluation.
 
@@ -114,7 +154,7 @@ class Optax(AbstractOuter):
     transformation: optax.GradientTransformation
     steps: int = 50
     restart: bool = True
-    second_order: ClassVar[bool] = False
+    curvature: ClassVar[Literal["none", "matrix", "products"]] = "none"
 
     def minimise(self, evaluate, start, memory, largest_move):
         theta = jnp.asarray(start)
@@ -151,7 +191,7 @@ class LBFGS(AbstractOuter):
 
     steps: int = 10
     pairs: int = 10
-    second_order: ClassVar[bool] = False
+    curvature: ClassVar[Literal["none", "matrix", "products"]] = "none"
 
     def minimise(self, evaluate, start, memory, largest_move):
         del memory  # curvature of another linearisation

@@ -15,9 +15,12 @@ from kernelpde.functionals import Kernels, stacked_matvec
 from kernelpde.problem import Rows
 
 
-def held_out_residual(kernels: Kernels, inner: Inner, validation: Rows) -> Float[Array, "N"]:
+def held_out_residual(
+    kernels: Kernels, inner: Inner, validation: Rows, keep: bool = False
+) -> Float[Array, "N"]:
     """r(θ) = κ_θ(Ψ, Φ) z(θ) - b at validation points: equation (outer_discrete_linearized)."""
-    seen = stacked_matvec(kernels, validation.stacks, inner.rows.stacks, inner.weights)
+    stacks = inner.rows.stacks
+    seen = stacked_matvec(kernels, validation.stacks, stacks, inner.weights, keep=keep)
     return seen - validation.target
 
 

@@ -34,6 +34,14 @@ _AT_REST = 0.02
 """none moving one of them by more than this."""
 
 
+_MANY = 12
+"""With more hyperparameters than this, two steps in a row must find nothing better."""
+
+
+def _still(path: Sequence[np.ndarray]) -> bool:
+    return bool(np.max(np.abs(np.diff(path, axis=0)), initial=0.0) < 0.5 * _AT_REST)
+
+
 class Pace:
     """What the steps so far say about the next one.
 
@@ -89,7 +97,9 @@ class Pace:
         With data a step in which nothing better was found says little.
         """
         if not self.with_data:
-            return True
+            # Among many hyperparameters a step may fail and the next one, shorter, lead on.
+            last = self.path[-1].size
+            return last <= _MANY or (len(self.path) > 2 and _still(self.path[-3:]))
         recent = np.array(self.path[-_RESTING - 1 :])
         still = np.max(np.abs(np.diff(recent, axis=0)), initial=0.0) < _AT_REST
         return len(recent) > _RESTING and bool(still)

@@ -15,8 +15,10 @@ from kernelpde.bilevel._evaluation import (
     Parameters,
     Progress,
     advance,
+    damped_direction,
     evaluator,
     linearise,
+    loss_and_state,
     losses,
     row_scales,
     view_of,
@@ -32,7 +34,7 @@ from kernelpde.bilevel._optimizers import (
 from kernelpde.bilevel._outer import AbstractRegularizer, Around, condition_weights
 from kernelpde.bilevel._pace import Pace
 from kernelpde.bilevel._result import LEARNING
-from kernelpde.bilevel._starts import lengthscales, nearby, spread, weak_prior
+from kernelpde.bilevel._starts import lengthscales, nearby, spread, variation, weak_prior
 from kernelpde.bilevel._validation import (
     Folds,
     Fresh,
@@ -53,6 +55,9 @@ _LARGEST = 20.0
 
 _BETTER = 0.9
 """How much lower the loss elsewhere must be to go there."""
+
+_SETTLING, _STILL = 12, 0.05
+"""So many inner steps a start is given, unless one changes the state by less than this."""
 
 _BATCH = 8
 """So many starts are compared by one call of one compiled program."""
@@ -131,6 +136,7 @@ class Run:
             starts,
         )
         self.spread: np.ndarray | None = None
+        self.variation: tuple[np.ndarray, np.ndarray] | None = None
         self.starts = starts
         self.looks = 4
         self.started = time.perf_counter()
@@ -189,7 +195,11 @@ class Run:
         size = self.plan.batch if isinstance(self.plan, HeldOut) else None
         if size is None:
             return self.pool, self.pool_view
-        chosen = [batch_of(block, size, self.rng) for block in self.pool]
+        # A condition that does not count is there with one point, for the shape of things.
+        chosen = [
+            batch_of(block, size if weight > 0 else 1, self.rng)
+            for block, weight in zip(self.pool, self.condition_weights, strict=True)
+        ]
         blocks = tuple(block for block, _ in chosen)
         view = View(
             tuple(e[numbers] for e, (_, numbers) in zip(self.pool_view.jets, chosen, strict=True)),
@@ -239,7 +249,7 @@ class Run:
                 validation,
                 jnp.asarray(weights),
                 solver,
-                self.regularizer,
+                self._regularizer(len(weights)),
                 folds,
                 isinstance(self.plan, Folds) and self.plan.standardised,
                 self.data,
@@ -248,8 +258,19 @@ class Run:
             view,
         )
 
+    def _regularizer(self, rows: int) -> AbstractRegularizer | None:
+        """What was asked for, or else a weak prior on how far lengthscales vary.
+
+        A prior θ ~ N(m, s²) against N residuals of unknown size adds ½ (J / N) Σ ((θ - m) / s)² to
+        the loss, with J the loss so far.
+        """
+        if self.regularizer is not None or self.variation is None:
+            return self.regularizer
+        relative = np.sqrt(rows / (2.0 * max(self.history[-1].loss, 1e-300)))
+        return Around(jnp.asarray(self.variation[0]), jnp.asarray(self.variation[1] * relative))
+
     def _evaluate(self, loss: Loss) -> Callable[[np.ndarray], Evaluation]:
-        compiled = evaluator(loss, self.optimizer.second_order)
+        compiled = evaluator(loss, self.optimizer.curvature)
 
         def evaluate(theta: np.ndarray) -> Evaluation:
             if not np.isfinite(theta).all() or np.max(np.abs(theta)) > _LARGEST:
@@ -263,11 +284,20 @@ class Run:
                 np.asarray(gradient),
                 None if normal is None else np.asarray(normal),
                 reached,
+                self._direction(theta, loss) if self.optimizer.curvature == "products" else None,
             )
             self._record(self.evaluations, evaluation.loss, theta, float(reached.nugget), None)
             return evaluation
 
         return evaluate
+
+    def _direction(self, theta: np.ndarray, loss: Loss) -> Callable[[float, int], np.ndarray]:
+        def direction(damping: float, iterations: int) -> np.ndarray:
+            self.factorisations += 1
+            at = jnp.asarray(theta)
+            return np.asarray(damped_direction(at, loss, jnp.asarray(damping), iterations)[1])
+
+        return direction
 
     def _compare(self, loss: Loss, candidates: list[np.ndarray]) -> tuple[np.ndarray, float]:
         """The θ with the lowest loss, and that loss; values only, a batch of them at a time."""
@@ -329,6 +359,75 @@ class Run:
         if np.isfinite(value):
             self.theta = theta
 
+    def compare_settled(self) -> None:
+        """Begin with the best of several lengthscales and the state that belongs to it.
+
+        Each is given some steps of the inner iteration first: where a solution is rough, the
+        problem linearised at u = 0 says nothing of it.
+        """
+        candidates = spread(self.parameters, self.blocks)
+        begin = self.train, self.pool_view
+        middle = self.parameters.kernels(jnp.asarray(candidates[len(candidates) // 2]))
+        best = (np.inf, self.theta, *begin)
+        for theta in candidates:
+            self.train, self.pool_view = begin
+            kernels, value = self.parameters.kernels(jnp.asarray(theta)), np.inf
+            for _ in range(_SETTLING):
+                loss, blocks, view = self._loss(middle)
+                value, reached = loss_and_state(jnp.asarray(theta), loss)
+                self.factorisations += 1
+                value = float(value) if bool(reached.usable) else np.inf
+                if not np.isfinite(value):
+                    break
+                progress = self._advance(loss, blocks, view, kernels, reached, np.ones(1))
+                if float(progress.change) < _STILL:
+                    break
+            self._record(self.evaluations, value, theta, self.nugget, None)
+            if value < best[0]:
+                best = (value, theta, self.train, self.pool_view)
+        _, self.theta, self.train, self.pool_view = best
+
+    def go_on_from(self, other: "Run") -> None:
+        """Take over the state, the count and the record of another run at the same points."""
+        self.train, self.pool_view = other.train, other.pool_view
+        self.history, self.evaluations = other.history, other.evaluations
+        self.factorisations, self.started = other.factorisations, other.started
+        self.last_kernels, self.last_rows = other.last_kernels, other.last_rows
+        self.last_reached = other.last_reached
+        self.variation = variation(self.parameters)
+
+    def _advance(
+        self,
+        loss: Loss,
+        blocks: tuple[Block, ...] | None,
+        view: View | None,
+        kernels: Kernels,
+        reached: Any,
+        lengths: np.ndarray,
+    ) -> Progress:
+        """Move the state to the inner solution, or part of the way."""
+        train_weights = jnp.asarray(self._row_weights(kernels, loss.rows, self.blocks))
+        progress = advance(
+            self.residuals,
+            (self.blocks, blocks),
+            (loss.rows, loss.validation),
+            (self.train, view),
+            kernels,
+            reached,
+            (train_weights, None if loss.validation is None else loss.row_weights),
+            jnp.asarray(lengths),
+        )
+        self.train = progress.train
+        self.last_kernels, self.last_rows, self.last_reached = kernels, loss.rows, reached
+        if self.pool is not None:
+            whole = not (isinstance(self.plan, HeldOut) and self.plan.batch is not None)
+            self.pool_view = (
+                progress.validation
+                if whole
+                else view_of(kernels, loss.rows, reached, self.residuals, self.pool)
+            )
+        return progress
+
     def step(self, tolerance: float) -> None:
         """Linearise, lower the outer loss, move the state."""
         if isinstance(self.plan, Fresh) and self.history:
@@ -353,29 +452,9 @@ class Run:
         self.theta = best.theta
         if self.data is not None and best.normal is not None:
             self.spread = np.linalg.pinv(best.normal, hermitian=True)
-        kernels = self.kernels
-        train_weights = jnp.asarray(self._row_weights(kernels, loss.rows, self.blocks))
-        validation_weights = None if loss.validation is None else loss.row_weights
-        progress = advance(
-            self.residuals,
-            (self.blocks, blocks),
-            (loss.rows, loss.validation),
-            (self.train, view),
-            kernels,
-            reached,
-            (train_weights, validation_weights),
-            jnp.asarray(self.pace.lengths(self.method.lengths)),
-        )
+        lengths = self.pace.lengths(self.method.lengths)
+        progress = self._advance(loss, blocks, view, self.kernels, reached, lengths)
         self.pace.note(None if state_alone else best.theta, float(progress.change))
-        self.train = progress.train
-        self.last_kernels, self.last_rows, self.last_reached = kernels, loss.rows, reached
-        if self.pool is not None:
-            whole = not (isinstance(self.plan, HeldOut) and self.plan.batch is not None)
-            self.pool_view = (
-                progress.validation
-                if whole
-                else view_of(kernels, loss.rows, reached, self.residuals, self.pool)
-            )
         self._record(self.history, best.loss, best.theta, float(reached.nugget), progress)
         if tolerance == 0.0 or (float(progress.length) < 1.0 and not self.pace.shortened):
             return
@@ -437,7 +516,9 @@ class Run:
                 value, gradient = value + 0.5 * roots @ roots, gradient + pull(roots)[0]
             return Evaluation(theta, float(value), np.asarray(gradient), held.normal, None)
 
-        optimizer = OuterLevenbergMarquardt(steps=5) if self.optimizer.second_order else LBFGS()
+        optimizer = (
+            OuterLevenbergMarquardt(steps=5) if self.optimizer.curvature == "matrix" else LBFGS()
+        )
         best, _ = optimizer.minimise(evaluate, self.theta, None, 1.0)
         if best.finite:
             self.theta = best.theta

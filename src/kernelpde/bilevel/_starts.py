@@ -20,6 +20,9 @@ _APART = (0.6, 1.7)
 _EXPECTED = 0.2
 """What a lengthscale is expected to be, relative to the size of the domain."""
 
+_VARIATION = 0.2
+"""The expected size of coefficients by which the logarithm of a lengthscale varies."""
+
 _MANY = 12
 """With more lengthscales than this they are not tried one by one."""
 
@@ -61,6 +64,15 @@ def weak_prior(parameters: Parameters, blocks: tuple[Block, ...], by_domain: boo
     centre = np.where(lengths & by_domain, np.log(_EXPECTED * extent), theta)
     spread = np.where(lengths, 0.35, np.where(noises, 1.0, np.where(variances, 2.0, np.inf)))
     return Around(jnp.asarray(centre), jnp.asarray(spread))
+
+
+def variation(parameters: Parameters) -> tuple[np.ndarray, np.ndarray]:
+    """Where hyperparameters begin, and how far they are expected to go from there.
+
+    Coefficients of logarithms of lengthscales by about `_VARIATION`; constant ones anywhere.
+    """
+    theta = parameters.vector
+    return theta, np.where(lengthscales(parameters), np.inf, _VARIATION)
 
 
 def lengthscales(parameters: Parameters) -> np.ndarray:

@@ -65,6 +65,7 @@ class Composed:
         left: Sequence[Functionals],
         right: Sequence[Functionals],
         vector: Float[Array, "N"],
+        keep: bool = False,
     ) -> Float[Array, "M"]:
         """κ(Φ, Ψ) v for functionals in several batches, their widths added up."""
         rows, columns = _local(left), _local(right) if right is not left else None
@@ -72,7 +73,7 @@ class Composed:
         for batch in right:
             weights.append(jnp.repeat(vector[start : start + len(batch)], batch.width))
             start += len(batch)
-        total = self._local_product(rows, columns, jnp.concatenate(weights))
+        total = self._local_product(rows, columns, jnp.concatenate(weights), keep)
         found, start = [], 0
         for batch in left:
             stop = start + batch.points.shape[0]
@@ -95,7 +96,11 @@ class Composed:
         return jnp.stack(entries, axis=1)
 
     def _local_product(
-        self, rows: Functionals, columns: Functionals | None, vector: Float[Array, "N"]
+        self,
+        rows: Functionals,
+        columns: Functionals | None,
+        vector: Float[Array, "N"],
+        keep: bool = False,
     ) -> Float[Array, "L"]:
         total = jnp.zeros(rows.points.shape[0])
         for factor, kernel, shares in self.parts:
@@ -105,7 +110,7 @@ class Composed:
                 continue
             left = seen(kernel, one)
             right = left if columns is None else seen(kernel, two)
-            found = composed_product(kernel.pairing, left, right, vector)
+            found = composed_product(kernel.pairing, left, right, vector, keep)
             total = total + (found if factor is None else factor * found)
         return total
 

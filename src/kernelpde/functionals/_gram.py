@@ -253,8 +253,13 @@ def stacked_matvec(
     vector: Float[Array, "N"],
     *,
     memory: int = DEFAULT_MEMORY,
+    keep: bool = False,
 ) -> Float[Array, "M"]:
-    """κ(Φ, Ψ) v for the rows of stacks: as `matvec`, once per pair of points."""
+    """κ(Φ, Ψ) v for the rows of stacks: as `matvec`, once per pair of points.
+
+    With `keep`, derivatives for composed kernels keep what they are made of: for those who take
+    many of them.
+    """
     plain, composed = split(kernels, _terms((), (*left, *right)))
     total = jnp.zeros(sum(len(stack) for stack in left))
     if plain:
@@ -263,7 +268,7 @@ def stacked_matvec(
         return total
     rows = [batch for stack in left for batch in stack.batches]
     columns = rows if right is left else [batch for stack in right for batch in stack.batches]
-    return total + composed.product(rows, columns, vector)
+    return total + composed.product(rows, columns, vector, keep)
 
 
 def _plain_stacked(

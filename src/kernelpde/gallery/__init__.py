@@ -10,6 +10,8 @@ from kernelpde.gallery._elliptic import elliptic_additive as elliptic_additive
 from kernelpde.gallery._example import Example as Example
 from kernelpde.gallery._example import product_grid as product_grid
 from kernelpde.gallery._fronts import burgers as burgers
+from kernelpde.gallery._fronts import eikonal as eikonal
+from kernelpde.gallery._fronts import layer as layer
 from kernelpde.gallery._gray_scott import gray_scott as gray_scott
 from kernelpde.gallery._inverse import darcy as darcy
 from kernelpde.gallery._inverse import gray_scott_rates as gray_scott_rates
@@ -29,6 +31,8 @@ EXAMPLES: dict[str, Callable[..., Example]] = {
     "robin": robin,
     "coupled": coupled,
     "burgers": burgers,
+    "eikonal": eikonal,
+    "layer": layer,
     "darcy": darcy,
     "darcy-3x": partial(darcy, observations=180),
     "gray-scott-rates": gray_scott_rates,

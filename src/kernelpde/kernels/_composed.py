@@ -15,6 +15,7 @@ with vectors contract them, tile by tile.
 
 import abc
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, TypeAlias
 
 import equinox as eqx
@@ -29,9 +30,11 @@ from kernelpde.kernels._multiindex import OrderPair
 from kernelpde.kernels._operators import OPERATED, VALUE, Element, Operators, Rule
 
 Pairing: TypeAlias = Callable[
-    [list[Any], list[Any], list[Any], list[Any]], tuple[Any, list[Any], list[Any]]
+    [list[Any], list[Any], list[Any], list[Any]],
+    tuple[Any, Callable[[], tuple[list[Any], list[Any]]]],
 ]
-"""k(x, y, p, q) with ∂k/∂pᵢ and ∂k/∂qᵢ, in numbers or in elements of the operators' algebra."""
+"""k(x, y, p, q), in numbers or in elements of the operators' algebra, and a function that gives
+∂k/∂pᵢ and ∂k/∂qᵢ."""
 
 _TILE = 2**17
 """Pairs of points in a tile: its temporaries stay in the cache. Measured."""
@@ -120,16 +123,21 @@ class Seen(eqx.Module):
 def seen(kernel: AbstractComposed, operators: Operators) -> Seen:
     """The fields of a kernel as operators see them: one evaluation of the fields per point."""
 
-    def derivatives(x: Float[Array, "d"]):
-        slope = jax.jacfwd(kernel.fields)
-        return kernel.fields(x), slope(x), jax.jacfwd(slope)(x) if operators.pairs else slope(x)
+    points = operators.points
 
-    value, gradient, hessian = jax.vmap(derivatives)(operators.points)
-    operated = jnp.einsum("mnd,md->mn", gradient, operators.first)
+    # Derivatives along a direction for all points at once: in reverse mode several times faster
+    # than a Jacobian per point.
+    def along(function: Callable, direction: Float[Array, "M d"]) -> Callable:
+        return lambda at: jax.jvp(function, (at,), (direction,))[1]
+
+    everywhere = jax.vmap(kernel.fields)
+    axes = {k: jnp.zeros_like(points).at[:, k].set(1.0) for k in operators.directions}
+    operated = along(everywhere, operators.first)(points)
     for c, (k, m) in enumerate(operators.pairs):
-        operated = operated + operators.second[:, c, None] * hessian[:, :, k, m]
-    along = [gradient[:, :, k] for k in operators.directions]
-    fields = jnp.stack([value, *along, operated], axis=2)
+        second = along(along(everywhere, axes[k]), axes[m])(points)
+        operated = operated + operators.second[:, c, None] * second
+    first = [along(everywhere, axes[k])(points) for k in operators.directions]
+    fields = jnp.stack([everywhere(points), *first, operated], axis=2)
     # Fused into the pairwise stage, the fields would be computed again for every pair; and with
     # tangents XLA's CPU code for some such fusions gives wrong numbers (seen with jaxlib 0.10.2 for
     # a network at a handful of points, where the same program unfused is right).
@@ -138,54 +146,64 @@ def seen(kernel: AbstractComposed, operators: Operators) -> Seen:
 
 def composed_gram(pairing: Pairing, left: Seen, right: Seen) -> Float[Array, "M N"]:
     """φᵢ ψⱼ κ."""
-    value, _, _ = _pairwise(pairing, left, right, (1, 0))
+    value, _ = _pairwise(pairing, left, right, (1, 0))
     return _by_right(right, _by_left(left, value, 1), 0)
 
 
 def composed_diagonal(pairing: Pairing, both: Seen) -> Float[Array, "M"]:
     """φᵢ φᵢ κ."""
-    value, _, _ = _pairwise(pairing, both, both, (None, None))
+    value, _ = _pairwise(pairing, both, both, (None, None))
     return _by_right(both, _by_left(both, value, None), None)
 
 
 def composed_product(
-    pairing: Pairing, left: Seen, right: Seen, vector: Float[Array, "N"]
+    pairing: Pairing, left: Seen, right: Seen, vector: Float[Array, "N"], keep: bool = False
 ) -> Float[Array, "M"]:
-    """Σⱼ φᵢ ψⱼ κ vⱼ, tile by tile."""
+    """Σⱼ φᵢ ψⱼ κ vⱼ, tile by tile.
+
+    **Arguments:**
+
+    - `pairing`, `left`, `right`, `vector`: k, φ, ψ, v.
+    - `keep`: whether derivatives keep the arrays they are made of, to be taken many times in
+      different directions, instead of computing a tile again each time.
+    """
     if left is right:
-        return _symmetric_product(pairing, left.operators, left.fields, vector)
-    return _product(pairing, left.operators, right.operators, left.fields, right.fields, vector)
+        return _symmetric_product(pairing, left.operators, left.fields, vector, keep=keep)
+    both = (left.operators, right.operators, left.fields, right.fields)
+    return _product(pairing, *both, vector, keep=keep)
 
 
-def _plain_product(pairing, left_operators, right_operators, left_fields, right_fields, vector):
+def _plain_product(
+    pairing, left_operators, right_operators, left_fields, right_fields, vector, *, keep
+):
     right = Seen(right_operators, right_fields)
 
     def tile(rows: Seen) -> Float[Array, "T"]:
         return composed_gram(pairing, rows, right) @ vector
 
-    return _by_tiles(tile, Seen(left_operators, left_fields), len(right))
+    return _by_tiles(tile, Seen(left_operators, left_fields), len(right), keep)
 
 
 @eqx.filter_custom_jvp
-def _product(pairing, left_operators, right_operators, left_fields, right_fields, vector):
+def _product(pairing, left_operators, right_operators, left_fields, right_fields, vector, *, keep):
     return _plain_product(
-        pairing, left_operators, right_operators, left_fields, right_fields, vector
+        pairing, left_operators, right_operators, left_fields, right_fields, vector, keep=keep
     )
 
 
 @_product.def_jvp
-def _(primals, tangents):
+def _(primals, tangents, *, keep):
     pairing, left_operators, right_operators, left_fields, right_fields, vector = primals
     *others, left_change, right_change, vector_change = tangents
-    value = _product(*primals)
+    value = _product(*primals, keep=keep)
     right = Seen(right_operators, right_fields)
-    total = _of_others(primals, (*others, None, None, vector_change))
+    total = _of_others(primals, (*others, None, None, vector_change), keep)
     at_left = jnp.zeros_like(left_fields) if left_change is None else left_change
     at_right = None if right_change is None else right_change * vector[:, None, None]
 
     def tile(rows: tuple[Seen, Array]) -> Float[Array, "T"]:
         here, change = rows
-        _, slopes, others_slopes = _pairwise(pairing, here, right, (1, 0))
+        slopes, others_slopes = _pairwise(pairing, here, right, (1, 0))[1]()
         found = jnp.zeros(len(here))
         for i, slope in enumerate(slopes if left_change is not None else []):
             arrays = _shifts(here, {k: _by_right(right, p, 0) for k, p in slope.parts.items()}, 1)
@@ -199,23 +217,24 @@ def _(primals, tangents):
 
     if left_change is not None or right_change is not None:
         rows = (Seen(left_operators, left_fields), at_left)
-        total = _sum(total, _by_tiles(tile, rows, len(right)))
+        total = _sum(total, _by_tiles(tile, rows, len(right), keep))
     return value, total
 
 
 @eqx.filter_custom_jvp
-def _symmetric_product(pairing, operators, fields, vector):
-    return _plain_product(pairing, operators, operators, fields, fields, vector)
+def _symmetric_product(pairing, operators, fields, vector, *, keep):
+    return _plain_product(pairing, operators, operators, fields, fields, vector, keep=keep)
 
 
 @_symmetric_product.def_jvp
-def _(primals, tangents):
+def _(primals, tangents, *, keep):
     pairing, operators, fields, vector = primals
     pairing_change, operators_change, fields_change, vector_change = tangents
-    value = _symmetric_product(*primals)
+    value = _symmetric_product(*primals, keep=keep)
     total = _of_others(
         (pairing, operators, operators, fields, fields, vector),
         (pairing_change, operators_change, operators_change, None, None, vector_change),
+        keep,
     )
     if fields_change is None:
         return value, total
@@ -224,7 +243,7 @@ def _(primals, tangents):
     def tile(rows: tuple[Seen, Array, Array]) -> tuple[Float[Array, "T"], Float[Array, "M"]]:
         # What changes on the left here changes on the right elsewhere.
         here, change, weights = rows
-        _, slopes, _ = _pairwise(pairing, here, whole, (1, 0))
+        slopes, _ = _pairwise(pairing, here, whole, (1, 0))[1]()
         direct, mirrored = jnp.zeros(len(here)), jnp.zeros(len(whole))
         for i, slope in enumerate(slopes):
             arrays = _shifts(here, {k: _by_right(whole, p, 0) for k, p in slope.parts.items()}, 1)
@@ -234,21 +253,21 @@ def _(primals, tangents):
         return direct, mirrored
 
     rows = (whole, fields_change, vector)
-    return value, _sum(total, _by_tiles(tile, rows, len(whole)))
+    return value, _sum(total, _by_tiles(tile, rows, len(whole), keep))
 
 
-def _of_others(primals, tangents) -> Array | None:
+def _of_others(primals, tangents, keep: bool) -> Array | None:
     """The part of the change that does not come from the fields: by ordinary differentiation."""
     if all(leaf is None for leaf in jax.tree.leaves(tangents, is_leaf=lambda x: x is None)):
         return None
-    return eqx.filter_jvp(_plain_product, primals, tangents)[1]
+    return eqx.filter_jvp(partial(_plain_product, keep=keep), primals, tangents)[1]
 
 
 def _sum(one: Array | None, two: Array) -> Array:
     return two if one is None else one + two
 
 
-def _by_tiles(function: Callable, rows: Any, columns: int) -> Array:
+def _by_tiles(function: Callable, rows: Any, columns: int, keep: bool) -> Array:
     """`function` of some rows at a time.
 
     It returns an array with an entry for each row, and if it returns a second one, that is added up
@@ -259,6 +278,7 @@ def _by_tiles(function: Callable, rows: Any, columns: int) -> Array:
     size = -(-count // tiles)
     tiles = -(-count // size)
     added = tiles * size - count
+    within = function if keep else jax.checkpoint(function)
     outcome = jax.eval_shape(function, jax.tree.map(lambda leaf: leaf[:size], rows))
     mirrored = isinstance(outcome, tuple)
 
@@ -276,12 +296,12 @@ def _by_tiles(function: Callable, rows: Any, columns: int) -> Array:
         stacked = (jax.tree.map(padded, here), *(masked(change) for change in changes))
 
         def body(total: Array, tile: Any) -> tuple[Array, Array]:
-            direct, other = jax.checkpoint(function)(tile)
+            direct, other = within(tile)
             return total + other, direct
 
         total, direct = jax.lax.scan(body, jnp.zeros(outcome[1].shape), stacked)
         return direct.reshape(-1)[:count] + total
-    result = jax.lax.map(jax.checkpoint(function), jax.tree.map(padded, rows))
+    result = jax.lax.map(within, jax.tree.map(padded, rows))
     return result.reshape(-1)[:count]
 
 
@@ -345,4 +365,5 @@ def _shifts(side: Seen, slope: dict[int, Array], axis: int) -> list[Array]:
                 term = (2.0 * weight if k == m else weight) * slope[two]
                 found[one] = found[one] + term if one in found else term
     zero = jnp.zeros(value.shape)
-    return [found.get(key, zero) for key in ops.keys]
+    # Kept apart from the sums over them: fused, each would compute all that they share anew.
+    return jax.lax.optimization_barrier([found.get(key, zero) for key in ops.keys])

@@ -9,7 +9,7 @@ from jaxtyping import Array, Float
 
 from kernelpde.errors import InputError
 from kernelpde.kernels._composed import AbstractComposed, Pairing
-from kernelpde.kernels._operators import Element, chained, number
+from kernelpde.kernels._operators import Element, chained, number, settled
 
 
 class Gibbs(AbstractComposed):
@@ -70,8 +70,13 @@ def _gibbs(x: list[Any], y: list[Any], p: list[Any], q: list[Any]):
     # The value comes from one exponential and one root; the algebra only needs its derivatives.
     value = jnp.exp(bottom) * prefactor
     kappa = chained(lambda _, order: value, exponent)
-    slopes = [kappa * cofactor for cofactor in cofactors] + [kappa]
-    return kappa, slopes, slopes
+
+    def slopes() -> tuple[list[Any], list[Any]]:
+        whole, *others = settled([kappa, *cofactors])
+        found = [whole * other for other in others] + [whole]
+        return found, found
+
+    return kappa, slopes
 
 
 def _powers(inverse: Array):

@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
@@ -186,6 +187,29 @@ def chained(derivatives: Callable[[Any, int], Any], element: Any, order: int = 0
             curved = bend * (weight * (parts[k] * parts[m]))
             found[OPERATED] = _plus(found.get(OPERATED), curved)
     return Element(rule, found)
+
+
+def settled(elements: list[Any]) -> list[Any]:
+    """The same elements, computed once: what is made of them is not fused with what they are of."""
+    leaves: list[Array] = []
+
+    def collect(part: Any) -> None:
+        if isinstance(part, Element):
+            for inside in part.parts.values():
+                collect(inside)
+        elif not isinstance(part, float):
+            leaves.append(part)
+
+    for element in elements:
+        collect(element)
+    done = iter(jax.lax.optimization_barrier(leaves))
+
+    def rebuilt(part: Any) -> Any:
+        if isinstance(part, Element):
+            return Element(part.rule, {key: rebuilt(inside) for key, inside in part.parts.items()})
+        return part if isinstance(part, float) else next(done)
+
+    return [rebuilt(element) for element in elements]
 
 
 def number(element: Any) -> Any:

@@ -9,7 +9,7 @@ from jaxtyping import Array, Float
 
 from kernelpde.errors import InputError
 from kernelpde.kernels._composed import AbstractComposed, Pairing
-from kernelpde.kernels._operators import chained, number
+from kernelpde.kernels._operators import chained, number, settled
 from kernelpde.kernels._parameters import per_coordinate
 from kernelpde.kernels._radial import AbstractRadial
 
@@ -56,9 +56,13 @@ class Profiled(eqx.Module):
         squares = [d * d for d in differences]
         s = sum(squares[1:], start=squares[0])
         profile = _Profile(self.kernel, number(s))
-        slope = 2.0 * chained(profile, s, 1)
-        slopes = [slope * difference for difference in differences]
-        return chained(profile, s), slopes, [-one for one in slopes]
+
+        def slopes() -> tuple[list[Any], list[Any]]:
+            slope, *others = settled([2.0 * chained(profile, s, 1), *differences])
+            found = [slope * other for other in others]
+            return found, [-one for one in found]
+
+        return chained(profile, s), slopes
 
 
 class _Profile:

@@ -1,0 +1,197 @@
+"""Kernels whose lengthscale is learned as a function of place: accuracy over seeds 0-4, and cost.
+
+    python benchmarks/rough.py burgers|eikonal|layer [bumps|network]
+    python benchmarks/rough.py adam|speed|cold
+
+writes `results/rough-NAME.json`. Each seed has its own points, and its own weights of a network.
+"""
+
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import scipy.linalg
+from _report import against_cholesky, measure, seconds, write
+
+import kernelpde as kp
+from kernelpde.bilevel import Loss, Parameters
+from kernelpde.bilevel._evaluation import damped_direction, loss_and_gradient
+from kernelpde.functionals import gram_of_blocks
+from kernelpde.gallery import EXAMPLES, Example, burgers
+from kernelpde.problem import linearised
+
+
+def learning_nugget(example: Example) -> float:
+    return max(example.nugget, 1e-10)
+
+
+def learned(example: Example, seed: int, **options: Any) -> dict[str, Any]:
+    """Learn with the example's training points, solve with its points: errors and cost."""
+    start = time.perf_counter()
+    found = kp.learn(
+        example.problem,
+        example.training,
+        seed=seed,
+        sampling=example.sampling,
+        solver=kp.Dense(nugget=learning_nugget(example), refinement=0),
+        final=example.points,
+        final_solver=kp.Dense(nugget=example.nugget),
+        throw=False,
+        **options,
+    )
+    took = time.perf_counter() - start
+    assert found.solution is not None
+    parameters = Parameters.of(found.kernels).vector.size
+    return {
+        "seed": seed,
+        "parameters": parameters,
+        "errors": example.errors(found.solution),
+        "factorisations": found.factorisations,
+        "steps": len(found.history),
+        "seconds": took,
+        "stopped": found.result.name,
+        "final": found.solution.result.name,
+        "peak_gigabytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6,
+    }
+
+
+def unlearned(example: Example, seed: int) -> dict[str, Any]:
+    """The same points with the kernel as it begins."""
+    solution = kp.solve(
+        example.problem,
+        example.points,
+        seed=seed,
+        sampling=example.sampling,
+        solver=kp.Dense(nugget=example.nugget),
+        throw=False,
+    )
+    return {"seed": seed, "errors": example.errors(solution), "final": solution.result.name}
+
+
+def summary(runs: list[dict[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        f"median_{norm}": float(np.median([run["errors"]["u"][norm] for run in runs]))
+        for norm in ("l2", "linf")
+    }
+    found["worst_l2"] = max(run["errors"]["u"]["l2"] for run in runs)
+    if "seconds" in runs[0]:
+        found["median_seconds"] = float(np.median([run["seconds"] for run in runs]))
+    return found
+
+
+def accuracy(name: str, kernel: str) -> None:
+    def example(seed: int) -> Example:
+        return EXAMPLES[name](kernel=kernel, seed=seed)
+
+    measure(
+        f"rough-{name}-{kernel}",
+        {
+            "learned": lambda seed: learned(example(seed), seed),
+            "unlearned": lambda seed: unlearned(example(seed), seed),
+        },
+        summary,
+    )
+
+
+def published_adam() -> None:
+    """Burgers as published: Adam, rate 1e-3, 20 x 50 steps, batches of 200 interior points."""
+
+    def one(seed: int) -> dict[str, Any]:
+        return learned(
+            burgers(kernel="network", seed=seed),
+            seed,
+            optimizer=kp.Optax(optax.adam(1e-3), steps=50),
+            validation=kp.HeldOut(batch=200, weights={"ends": 0.0, "initial": 0.0}),
+            method=kp.GaussNewton(),
+            starts=False,
+            tolerance=0.0,
+            max_steps=20,
+        )
+
+    measure("rough-adam", {"learned": one}, summary, range(2))
+
+
+def network_loss(batch: int) -> tuple[Loss, np.ndarray]:
+    """The outer loss of Burgers, M = 1200, 2,802 hyperparameters, and a matrix of its size."""
+    example = burgers(kernel="network")
+    problem = example.problem
+
+    def rows(counts: dict[str, int], seed: int):
+        blocks = problem.collocate(counts, seed=seed, sampling="halton")
+        state = tuple(
+            jnp.ones((len(block.points), len(residual.nonlinear)))
+            for residual, block in zip(problem.residuals, blocks, strict=True)
+        )
+        return linearised(problem.residuals, blocks, state)
+
+    training = rows(dict(example.training), 0)
+    validation = rows({"equation": batch, "ends": 1, "initial": 1}, 1)
+    weights = jnp.asarray([1.0] * batch + [0.0] * 2)
+    solver = kp.Dense(nugget=1e-10, refinement=0)
+    loss = Loss(Parameters.of(problem.kernels), training, validation, weights, solver, None)
+    matrix = np.asarray(eqx.filter_jit(gram_of_blocks)(problem.kernels, training.batches))
+    scale = 1 / np.sqrt(np.diag(matrix))
+    return loss, scale[:, None] * matrix * scale + 1e-8 * np.eye(len(matrix))
+
+
+def speed() -> None:
+    """A Gram matrix, a step by gradient, a step by conjugate gradients; compilation of each."""
+    loss, matrix = network_loss(200)
+    theta = jnp.asarray(loss.parameters.vector)
+    kernels = loss.parameters.kernels(theta)
+    assembled = eqx.filter_jit(gram_of_blocks)
+    cases: dict[str, Callable[[], Any]] = {
+        "gram": lambda: assembled(kernels, loss.rows.batches),
+        "gradient step": lambda: loss_and_gradient(theta, loss)[:2],
+        "conjugate gradient step": lambda: damped_direction(theta, loss, jnp.asarray(1e-2), 12),
+    }
+    report = {}
+    for name, function in cases.items():
+        first = seconds(function)
+        report[name] = {"first_call_seconds": first, **against_cholesky(function, matrix, 9)}
+    write("rough-speed", {"cases": report})
+
+
+COLD = """
+import time; start = time.perf_counter()
+import jax; jax.config.update("jax_enable_x64", True)
+import kernelpde as kp
+from kernelpde.gallery import burgers
+example = burgers()
+found = kp.learn(example.problem, example.training, seed=0, sampling=example.sampling, max_steps=%d,
+    final=example.points, throw=False)
+print(time.perf_counter() - start, example.errors(found.solution)["u"]["l2"])
+"""
+
+
+def cold(steps: tuple[int, ...] = (12, 16, 20)) -> None:
+    """Burgers from a cold process to the published accuracy, compilation included."""
+    rng = np.random.default_rng(0).random((2100, 2100))
+    matrix = rng @ rng.T + 2100 * np.eye(2100)
+    factor = float(np.median([seconds(lambda: scipy.linalg.cholesky(matrix)) for _ in range(9)]))
+    runs = []
+    for most in steps:
+        printed = subprocess.run(
+            [sys.executable, "-c", COLD % most], capture_output=True, text=True, check=True
+        )
+        took, error = map(float, printed.stdout.split())
+        runs.append({"steps": most, "seconds": took, "l2": error, "choleskys": took / factor})
+        write("rough-cold", {"cholesky_seconds": factor, "runs": runs})
+
+
+if __name__ == "__main__":
+    jax.config.update("jax_enable_x64", True)
+    name, *others = sys.argv[1:]
+    commands = {"adam": published_adam, "speed": speed, "cold": cold}
+    if name in commands:
+        commands[name]()
+    else:
+        accuracy(name, *(others or ["bumps"]))

@@ -1,0 +1,55 @@
+"""A constant lengthscale first: where a kernel's lengthscale varies, learning begins without that.
+
+While the state is wrong, a lengthscale that may vary from place to place follows its errors. So the
+problem is first solved and learned with constant lengthscales, which few numbers and a Gaussian
+kernel describe.
+"""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from kernelpde.functionals import Kernels
+from kernelpde.kernels import Gaussian, Gibbs
+from kernelpde.problem import Block
+
+
+def stationary(kernels: Kernels, blocks: tuple[Block, ...]) -> Kernels | None:
+    """The kernels with a Gaussian for each Gibbs kernel that can be learned; None without any."""
+    point = jnp.asarray(blocks[0].points[0])
+    found = []
+
+    def one(node: Any) -> Any:
+        if not _varies(node):
+            return node
+        found.append(node)
+        lengths = node.fields(point).shape[0] - 1
+        return Gaussian(1.0 if lengths == 1 else np.ones(lengths))
+
+    changed = jax.tree.map(one, kernels, is_leaf=_varies)
+    return changed if found else None
+
+
+def varying(kernels: Kernels, constant: Kernels) -> Kernels:
+    """The kernels with their lengthscales, at first, those of the Gaussians in their place."""
+    nodes = iter(
+        node
+        for node in jax.tree.leaves(constant, is_leaf=lambda n: isinstance(n, Gaussian))
+        if isinstance(node, Gaussian)
+    )
+
+    def one(node: Any) -> Any:
+        if isinstance(node, Gaussian):
+            return next(nodes)
+        if not _varies(node):
+            return node
+        return Gibbs(node.lengthscale.around(next(nodes).lengthscale))
+
+    return jax.tree.map(one, kernels, is_leaf=lambda n: _varies(n) or isinstance(n, Gaussian))
+
+
+def _varies(node: Any) -> bool:
+    """Whether this is a kernel whose lengthscale can be set to a constant and learned."""
+    return isinstance(node, Gibbs) and hasattr(node.lengthscale, "around")

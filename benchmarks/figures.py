@@ -1,8 +1,8 @@
 """The figures of the documentation.
 
-    python benchmarks/figures.py [learning|inverse]
+    python benchmarks/figures.py [learning|inverse|rough]
 
-draws `docs/figures/learning-*.png` and `docs/figures/inverse-*.png`; all of them if none is named.
+draws `docs/figures/learning-*.png`, `inverse-*.png` and `rough-*.png`, all if none is named.
 `inverse` also reads `results/inverse-coverage.json`.
 """
 
@@ -20,7 +20,7 @@ from scipy.stats import binom
 
 import kernelpde as kp
 from kernelpde.bilevel._run import Run
-from kernelpde.gallery import darcy, elliptic
+from kernelpde.gallery import Example, burgers, darcy, eikonal, elliptic
 
 FIGURES = Path(__file__).parent.parent / "docs" / "figures"
 STARTS = (0.01, 0.05, 0.1, 0.5, 1.0, 2.0, 3.0)
@@ -164,7 +164,60 @@ def calibration() -> None:
     plt.close(figure)
 
 
-GROUPS = {"learning": (paths, landscape), "inverse": (inversion, calibration)}
+def rough(example: Example, extent: tuple[float, float, float, float]) -> None:
+    """Learned lengthscales, solution and error, one coordinate to the right and the other up."""
+    learned = kp.learn(
+        example.problem,
+        example.training,
+        sampling=example.sampling,
+        solver=kp.Dense(nugget=max(example.nugget, 1e-10), refinement=0),
+        final=example.points,
+        final_solver=kp.Dense(nugget=example.nugget),
+    )
+    assert learned.solution is not None
+    side = int(np.sqrt(len(example.grid)))
+    kernels: Any = learned.kernels
+    lengths = np.asarray(jax.vmap(kernels[0].lengthscale)(example.grid))
+    values = np.asarray(learned.solution["u"](example.grid))
+    error = np.abs(values - example.references["u"](example.grid))
+    names = example.problem.frame.coordinates
+    titles = (
+        [f"lengthscale in {name}" for name in names] if lengths.shape[1] > 1 else ["lengthscale"]
+    )
+    panels = [(lengths[:, i], title, "viridis") for i, title in enumerate(titles)]
+    panels += [(values, "solution", "RdBu_r"), (error, "error, absolute", "magma")]
+    figure, axes = plt.subplots(
+        1, len(panels), figsize=(3.1 * len(panels), 2.9), layout="constrained"
+    )
+    for axis, (numbers, title, colours) in zip(axes, panels, strict=True):
+        shown = axis.imshow(
+            numbers.reshape(side, side).T,
+            origin="lower",
+            extent=extent,
+            aspect="auto",
+            cmap=colours,
+            interpolation="bilinear",
+        )
+        figure.colorbar(shown, ax=axis, shrink=0.85, format="%.2g")
+        axis.set(title=title, xlabel=names[0], ylabel=names[1])
+        axis.grid(False)
+    figure.savefig(FIGURES / f"rough-{example.name}.png")
+    plt.close(figure)
+
+
+def shock() -> None:
+    rough(burgers(), (0, 1, -1, 1))
+
+
+def kink() -> None:
+    rough(eikonal(), (0, 1, 0, 1))
+
+
+GROUPS = {
+    "learning": (paths, landscape),
+    "inverse": (inversion, calibration),
+    "rough": (shock, kink),
+}
 
 
 def main() -> None:

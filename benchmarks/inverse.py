@@ -245,7 +245,7 @@ def run_coverage() -> None:
 
 
 def adapted(seed: int, count: int, by: str | None) -> dict[str, Any]:
-    example = burgers()
+    example = burgers(kernel="matern")
     problem = example.problem.with_kernels((kp.Matern(3.5, [0.5, 0.2]),))
     options: dict[str, Any] = {
         "seed": seed,

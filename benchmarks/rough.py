@@ -1,6 +1,6 @@
 """Kernels whose lengthscale is learned as a function of place: accuracy over seeds 0-4, and cost.
 
-    python benchmarks/rough.py burgers|eikonal|layer [bumps|network]
+    python benchmarks/rough.py burgers|eikonal|layer [bumps|network|coarse]
     python benchmarks/rough.py adam|speed|cold
 
 writes `results/rough-NAME.json`. Each seed has its own points, and its own weights of a network.
@@ -87,8 +87,14 @@ def summary(runs: list[dict[str, Any]]) -> dict[str, Any]:
     return found
 
 
+COARSE = (2, 12)
+"""A grid of bumps with 50 hyperparameters, two lengthscales each."""
+
+
 def accuracy(name: str, kernel: str) -> None:
     def example(seed: int) -> Example:
+        if kernel == "coarse":
+            return EXAMPLES[name](shape=COARSE, seed=seed)
         return EXAMPLES[name](kernel=kernel, seed=seed)
 
     measure(

@@ -54,6 +54,8 @@ LEARNED = {
         "reuse gray-scott-c",
         ("median l2 of u", "median l2 of v"),
     ),
+    "Burgers": ("rough-burgers-bumps", "learned", ("median_l2",)),
+    "eikonal": ("rough-eikonal-bumps", "learned", ("median_l2",)),
     "Schrodinger, abs(h)": ("systems-schrodinger", "from 1.0", ("median l2 of abs(h)",)),
 }
 

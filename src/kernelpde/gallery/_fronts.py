@@ -44,7 +44,7 @@ def _rough_kernel(
     if kind == "network":
         return Gibbs(Network(2, len(lengthscale), key=jax.random.key(seed), scale=scale))
     if kind == "matern":
-        return Matern(3.5, lengthscale if len(lengthscale) > 1 else lengthscale[0])
+        return Matern(3.5, list(lengthscale))
     raise InputError(f"kernel must be 'bumps', 'network' or 'matern'; got {kind!r}.")
 
 

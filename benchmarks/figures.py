@@ -173,6 +173,7 @@ def rough(example: Example, extent: tuple[float, float, float, float]) -> None:
         solver=kp.Dense(nugget=max(example.nugget, 1e-10), refinement=0),
         final=example.points,
         final_solver=kp.Dense(nugget=example.nugget),
+        throw=False,
     )
     assert learned.solution is not None
     side = int(np.sqrt(len(example.grid)))

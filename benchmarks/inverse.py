@@ -8,7 +8,7 @@ writes `results/inverse-NAME.json`. Each seed has its own points, observations a
 import sys
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
@@ -244,7 +244,7 @@ def run_coverage() -> None:
 # Adaptive collocation on Burgers' equation with a given stationary kernel.
 
 
-def adapted(seed: int, count: int, by: str | None) -> dict[str, Any]:
+def adapted(seed: int, count: int, by: Literal["residual", "deviation"] | None) -> dict[str, Any]:
     example = burgers(kernel="matern")
     problem = example.problem.with_kernels((kp.Matern(3.5, [0.5, 0.2]),))
     options: dict[str, Any] = {
@@ -262,7 +262,7 @@ def adapted(seed: int, count: int, by: str | None) -> dict[str, Any]:
             {"equation": count // 3, **others},
             condition="equation",
             to=count,
-            by=by,  # type: ignore[arg-type]
+            by=by,
             **options,
         )
     return {

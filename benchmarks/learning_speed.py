@@ -17,43 +17,18 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import scipy.linalg
+from _losses import published_loss
 from _report import against_cholesky, seconds, write
 
-import kernelpde as kp
-from kernelpde.bilevel import Loss, Parameters
 from kernelpde.bilevel._evaluation import loss_and_normal
-from kernelpde.functionals import gram_of_blocks
 from kernelpde.gallery import elliptic
-from kernelpde.problem import linearised
 
 SIZES = {1200: {"equation": 900, "boundary": 300}, 4200: {"equation": 3600, "boundary": 600}}
 
 
-def loss_at(points: dict[str, int], batch: int = 200) -> tuple[Loss, np.ndarray]:
-    """The outer loss on a batch of interior points, as published, and a matrix of its size."""
-    example = elliptic(0.2)
-    problem = example.problem
-
-    def rows(counts: dict[str, int], seed: int):
-        blocks = problem.collocate(counts, seed=seed, sampling="uniform")
-        state = tuple(
-            jnp.ones((len(block.points), len(residual.nonlinear)))
-            for residual, block in zip(problem.residuals, blocks, strict=True)
-        )
-        return linearised(problem.residuals, blocks, state)
-
-    training, validation = rows(points, 0), rows({"equation": batch, "boundary": 1}, 1)
-    weights = jnp.asarray([1.0] * batch + [0.0])
-    solver = kp.Dense(nugget=1e-10, refinement=0)
-    loss = Loss(Parameters.of(problem.kernels), training, validation, weights, solver, None)
-    matrix = np.asarray(gram_of_blocks(problem.kernels, training.batches))
-    scale = 1 / np.sqrt(np.diag(matrix))
-    return loss, scale[:, None] * matrix * scale + 1e-8 * np.eye(len(matrix))
-
-
 def step_cost(size: int) -> dict[str, Any]:
     """Loss, gradient and curvature of one step; the update itself is a few numbers."""
-    loss, matrix = loss_at(SIZES[size])
+    loss, matrix = published_loss(elliptic(0.2), SIZES[size])
     theta = jnp.asarray(loss.parameters.vector)
     step: Any = loss_and_normal
     needed = step.lower(theta, loss).compile().compiled.memory_analysis()

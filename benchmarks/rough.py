@@ -19,14 +19,14 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import scipy.linalg
+from _losses import published_loss
 from _report import against_cholesky, measure, seconds, write
 
 import kernelpde as kp
-from kernelpde.bilevel import Loss, Parameters
+from kernelpde.bilevel import Parameters
 from kernelpde.bilevel._evaluation import damped_direction, loss_and_gradient
 from kernelpde.functionals import gram_of_blocks
 from kernelpde.gallery import EXAMPLES, Example, burgers
-from kernelpde.problem import linearised
 
 
 def learning_nugget(example: Example) -> float:
@@ -125,32 +125,10 @@ def published_adam() -> None:
     measure("rough-adam", {"learned": one}, summary, range(2))
 
 
-def network_loss(batch: int) -> tuple[Loss, np.ndarray]:
-    """The outer loss of Burgers, M = 1200, 2,802 hyperparameters, and a matrix of its size."""
-    example = burgers(kernel="network")
-    problem = example.problem
-
-    def rows(counts: dict[str, int], seed: int):
-        blocks = problem.collocate(counts, seed=seed, sampling="halton")
-        state = tuple(
-            jnp.ones((len(block.points), len(residual.nonlinear)))
-            for residual, block in zip(problem.residuals, blocks, strict=True)
-        )
-        return linearised(problem.residuals, blocks, state)
-
-    training = rows(dict(example.training), 0)
-    validation = rows({"equation": batch, "ends": 1, "initial": 1}, 1)
-    weights = jnp.asarray([1.0] * batch + [0.0] * 2)
-    solver = kp.Dense(nugget=1e-10, refinement=0)
-    loss = Loss(Parameters.of(problem.kernels), training, validation, weights, solver, None)
-    matrix = np.asarray(eqx.filter_jit(gram_of_blocks)(problem.kernels, training.batches))
-    scale = 1 / np.sqrt(np.diag(matrix))
-    return loss, scale[:, None] * matrix * scale + 1e-8 * np.eye(len(matrix))
-
-
 def speed() -> None:
     """A Gram matrix, a step by gradient, a step by conjugate gradients; compilation of each."""
-    loss, matrix = network_loss(200)
+    example = burgers(kernel="network")
+    loss, matrix = published_loss(example, example.training)
     theta = jnp.asarray(loss.parameters.vector)
     kernels = loss.parameters.kernels(theta)
     assembled = eqx.filter_jit(gram_of_blocks)

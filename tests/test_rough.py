@@ -97,6 +97,8 @@ def test_constant_first_then_varying():
     np.testing.assert_allclose(back[0].first.kernel.lengthscale(jnp.ones(2)), [0.2, 0.1])
     np.testing.assert_allclose(back[0].second.lengthscale, 0.7)
     assert stationary((kp.Gaussian(0.3),), blocks) is None
+    held = kp.freeze(sums[0].first.kernel, lambda k: k.lengthscale.coefficients)
+    assert stationary((held,), blocks) is None
 
 
 def test_the_learned_lengthscale_shows_the_shock():

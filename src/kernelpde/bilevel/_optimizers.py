@@ -8,7 +8,7 @@ hyperparameters it ends with.
 import abc
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, TypeAlias
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -47,10 +47,14 @@ class Evaluation:
 Evaluate = Callable[[np.ndarray], Evaluation]
 
 
+Curvature: TypeAlias = Literal["none", "matrix", "products"]
+"""What an optimiser asks of JᵀJ: nothing, the matrix, or a step made of products with J."""
+
+
 class AbstractOuter(eqx.Module):
     """An optimiser of the outer loss."""
 
-    curvature: ClassVar[Literal["none", "matrix", "products"]]
+    curvature: ClassVar[Curvature]
 
     @abc.abstractmethod
     def minimise(
@@ -82,26 +86,42 @@ class OuterLevenbergMarquardt(AbstractOuter):
 
     steps: int = 3
     first: float = 1e-2
-    curvature: ClassVar[Literal["none", "matrix", "products"]] = "matrix"
+    curvature: ClassVar[Curvature] = "matrix"
 
     def minimise(self, evaluate, start, memory, largest_move):
-        damping = self.first if memory is None else memory
-        best = evaluate(start)
-        for _ in range(self.steps):
-            if not best.finite or best.normal is None:
-                break
+        def propose(best: Evaluation, damping: float) -> np.ndarray | None:
+            if best.normal is None:
+                return None
             # Directions in which the loss is nearly flat, such as a common amplitude, are held.
             scale = np.maximum(np.diag(best.normal), 1e-3 * np.max(np.diag(best.normal)) + 1e-300)
             move = -np.linalg.solve(best.normal + damping * np.diag(scale), best.gradient)
-            move = np.clip(move, -largest_move, largest_move)
-            if np.max(np.abs(move)) < 1e-5:
-                break
-            trial = evaluate(best.theta + move)
-            if trial.finite and trial.loss < best.loss:
-                best, damping = trial, max(damping / 10, 1e-6)
-            else:
-                damping = min(10 * damping, 1e6)
-        return best, damping
+            return None if np.max(np.abs(move)) < 1e-5 else move
+
+        damping = self.first if memory is None else memory
+        return _damped(evaluate, start, damping, propose, self.steps, largest_move, 1e-6)
+
+
+def _damped(
+    evaluate: Evaluate,
+    start: np.ndarray,
+    damping: float,
+    propose: Callable[[Evaluation, float], np.ndarray | None],
+    steps: int,
+    largest_move: float,
+    least: float,
+) -> tuple[Evaluation, float]:
+    """Take what is proposed where it lowers the loss; damp more where not, at least by `least`."""
+    best = evaluate(start)
+    for _ in range(steps):
+        move = propose(best, damping) if best.finite else None
+        if move is None:
+            break
+        trial = evaluate(best.theta + np.clip(move, -largest_move, largest_move))
+        if trial.finite and trial.loss < best.loss:
+            best, damping = trial, max(damping / 10, least)
+        else:
+            damping = min(10 * damping, 1e6)
+    return best, damping
 
 
 class OuterGaussNewtonCG(AbstractOuter):
@@ -120,25 +140,14 @@ class OuterGaussNewtonCG(AbstractOuter):
     steps: int = 3
     iterations: int = 12
     first: float = 1e-2
-    curvature: ClassVar[Literal["none", "matrix", "products"]] = "products"
+    curvature: ClassVar[Curvature] = "products"
 
     def minimise(self, evaluate, start, memory, largest_move):
+        def propose(best: Evaluation, damping: float) -> np.ndarray | None:
+            return None if best.direction is None else best.direction(damping, self.iterations)
+
         damping = self.first if memory is None else memory
-        best = evaluate(start)
-        for _ in range(self.steps):
-            if not best.finite or best.direction is None:
-                break
-            move = best.direction(damping, self.iterations)
-            if not np.isfinite(move).all():
-                damping = min(100 * damping, 1e6)
-                continue
-            move = np.clip(move, -largest_move, largest_move)
-            trial = evaluate(best.theta + move)
-            if trial.finite and trial.loss < best.loss:
-                best, damping = trial, max(damping / 10, 1e-8)
-            else:
-                damping = min(10 * damping, 1e6)
-        return best, damping
+        return _damped(evaluate, start, damping, propose, self.steps, largest_move, 1e-8)
 
 
 class Optax(AbstractOuter):
@@ -154,7 +163,7 @@ class Optax(AbstractOuter):
     transformation: optax.GradientTransformation
     steps: int = 50
     restart: bool = True
-    curvature: ClassVar[Literal["none", "matrix", "products"]] = "none"
+    curvature: ClassVar[Curvature] = "none"
 
     def minimise(self, evaluate, start, memory, largest_move):
         theta = jnp.asarray(start)
@@ -191,7 +200,7 @@ class LBFGS(AbstractOuter):
 
     steps: int = 10
     pairs: int = 10
-    curvature: ClassVar[Literal["none", "matrix", "products"]] = "none"
+    curvature: ClassVar[Curvature] = "none"
 
     def minimise(self, evaluate, start, memory, largest_move):
         del memory  # curvature of another linearisation

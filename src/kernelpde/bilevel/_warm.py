@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from kernelpde.functionals import Kernels
-from kernelpde.kernels import Gaussian, Gibbs
+from kernelpde.kernels import Frozen, Gaussian, Gibbs
 from kernelpde.problem import Block
 
 
@@ -28,16 +28,14 @@ def stationary(kernels: Kernels, blocks: tuple[Block, ...]) -> Kernels | None:
         lengths = node.fields(point).shape[0] - 1
         return Gaussian(1.0 if lengths == 1 else np.ones(lengths))
 
-    changed = jax.tree.map(one, kernels, is_leaf=_varies)
+    changed = jax.tree.map(one, kernels, is_leaf=_whole)
     return changed if found else None
 
 
 def varying(kernels: Kernels, constant: Kernels) -> Kernels:
     """The kernels with their lengthscales, at first, those of the Gaussians in their place."""
     nodes = iter(
-        node
-        for node in jax.tree.leaves(constant, is_leaf=lambda n: isinstance(n, Gaussian))
-        if isinstance(node, Gaussian)
+        node for node in jax.tree.leaves(constant, is_leaf=_whole) if isinstance(node, Gaussian)
     )
 
     def one(node: Any) -> Any:
@@ -47,9 +45,14 @@ def varying(kernels: Kernels, constant: Kernels) -> Kernels:
             return node
         return Gibbs(node.lengthscale.around(next(nodes).lengthscale))
 
-    return jax.tree.map(one, kernels, is_leaf=lambda n: _varies(n) or isinstance(n, Gaussian))
+    return jax.tree.map(one, kernels, is_leaf=_whole)
 
 
 def _varies(node: Any) -> bool:
     """Whether this is a kernel whose lengthscale can be set to a constant and learned."""
     return isinstance(node, Gibbs) and hasattr(node.lengthscale, "around")
+
+
+def _whole(node: Any) -> bool:
+    """Whether to look no further: what is held in part stays as it is."""
+    return _varies(node) or isinstance(node, Gaussian | Frozen)

@@ -44,9 +44,12 @@ class Composed:
         """φᵢ ψⱼ κ for local functionals, not added up over their width; `None` if zero."""
         total = None
         for factor, kernel, shares in self.parts:
-            one, two = _operators(left, shares), _operators(right, shares)
+            one = _operators(left, shares)
+            two = one if right is left else _operators(right, shares)
             if one is not None and two is not None:
-                found = composed_gram(kernel.pairing, seen(kernel, one), seen(kernel, two))
+                rows = seen(kernel, one)
+                columns = rows if right is left else seen(kernel, two)
+                found = composed_gram(kernel.pairing, rows, columns)
                 total = _plus(total, found if factor is None else factor * found)
         return total
 

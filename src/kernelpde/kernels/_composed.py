@@ -27,7 +27,7 @@ from kernelpde.kernels._frozen import Frozen
 from kernelpde.kernels._function import nested_partials
 from kernelpde.kernels._kernel import AbstractKernel, Coordinates, Scale, Sum
 from kernelpde.kernels._multiindex import OrderPair
-from kernelpde.kernels._operators import OPERATED, VALUE, Element, Operators, Rule
+from kernelpde.kernels._operators import OPERATED, VALUE, Element, Operators, Rule, plus
 
 Pairing: TypeAlias = Callable[
     [list[Any], list[Any], list[Any], list[Any]],
@@ -83,7 +83,8 @@ def summands(
     if isinstance(kernel, AbstractComposed):
         return None, [(None, kernel)]
     if isinstance(kernel, Frozen):
-        return summands(kernel.kernel) if _composed_within(kernel.kernel) else (kernel, [])
+        rest, found = summands(kernel.kernel)
+        return (rest, found) if found else (kernel, [])
     if isinstance(kernel, Scale):
         rest, found = summands(kernel.kernel)
         variance = kernel.variance
@@ -98,10 +99,6 @@ def summands(
         rest = two if one is None else one if two is None else Sum(one, two)
         return rest, first + second
     return kernel, []
-
-
-def _composed_within(kernel: AbstractKernel) -> bool:
-    return bool(summands(kernel)[1])
 
 
 class Seen(eqx.Module):
@@ -122,7 +119,6 @@ class Seen(eqx.Module):
 
 def seen(kernel: AbstractComposed, operators: Operators) -> Seen:
     """The fields of a kernel as operators see them: one evaluation of the fields per point."""
-
     points = operators.points
 
     # Derivatives along a direction for all points at once: in reverse mode several times faster
@@ -217,7 +213,7 @@ def _(primals, tangents, *, keep):
 
     if left_change is not None or right_change is not None:
         rows = (Seen(left_operators, left_fields), at_left)
-        total = _sum(total, _by_tiles(tile, rows, len(right), keep))
+        total = plus(total, _by_tiles(tile, rows, len(right), keep))
     return value, total
 
 
@@ -253,7 +249,7 @@ def _(primals, tangents, *, keep):
         return direct, mirrored
 
     rows = (whole, fields_change, vector)
-    return value, _sum(total, _by_tiles(tile, rows, len(whole), keep))
+    return value, plus(total, _by_tiles(tile, rows, len(whole), keep))
 
 
 def _of_others(primals, tangents, keep: bool) -> Array | None:
@@ -261,10 +257,6 @@ def _of_others(primals, tangents, keep: bool) -> Array | None:
     if all(leaf is None for leaf in jax.tree.leaves(tangents, is_leaf=lambda x: x is None)):
         return None
     return eqx.filter_jvp(partial(_plain_product, keep=keep), primals, tangents)[1]
-
-
-def _sum(one: Array | None, two: Array) -> Array:
-    return two if one is None else one + two
 
 
 def _by_tiles(function: Callable, rows: Any, columns: int, keep: bool) -> Array:

@@ -9,7 +9,7 @@ from jaxtyping import Array, Float
 
 from kernelpde.errors import InputError
 from kernelpde.kernels._composed import AbstractComposed, Pairing
-from kernelpde.kernels._operators import Element, chained, number, settled
+from kernelpde.kernels._operators import Element, chained, number
 
 
 class Gibbs(AbstractComposed):
@@ -72,8 +72,7 @@ def _gibbs(x: list[Any], y: list[Any], p: list[Any], q: list[Any]):
     kappa = chained(lambda _, order: value, exponent)
 
     def slopes() -> tuple[list[Any], list[Any]]:
-        whole, *others = settled([kappa, *cofactors])
-        found = [whole * other for other in others] + [whole]
+        found = [kappa * cofactor for cofactor in cofactors] + [kappa]
         return found, found
 
     return kappa, slopes

@@ -16,7 +16,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
@@ -123,7 +122,7 @@ class Element:
             return other + self
         parts = dict(self.parts)
         for key, part in (other.parts if self._beside(other) else {VALUE: other}).items():
-            parts[key] = _plus(parts.get(key), part)
+            parts[key] = plus(parts.get(key), part)
         return Element(self.rule, parts)
 
     __radd__ = __add__
@@ -148,7 +147,7 @@ class Element:
         def add(key: int, one: Any, two: Any, factor: Any = None) -> None:
             if one is not None and two is not None:
                 product = one * two if factor is None else factor * (one * two)
-                found[key] = _plus(found.get(key), product)
+                found[key] = plus(found.get(key), product)
 
         square = f is g
         add(VALUE, f.get(VALUE), g.get(VALUE))
@@ -185,31 +184,8 @@ def chained(derivatives: Callable[[Any, int], Any], element: Any, order: int = 0
     for (k, m), weight in rule.weights:
         if k in parts and m in parts:
             curved = bend * (weight * (parts[k] * parts[m]))
-            found[OPERATED] = _plus(found.get(OPERATED), curved)
+            found[OPERATED] = plus(found.get(OPERATED), curved)
     return Element(rule, found)
-
-
-def settled(elements: list[Any]) -> list[Any]:
-    """The same elements, computed once: what is made of them is not fused with what they are of."""
-    leaves: list[Array] = []
-
-    def collect(part: Any) -> None:
-        if isinstance(part, Element):
-            for inside in part.parts.values():
-                collect(inside)
-        elif not isinstance(part, float):
-            leaves.append(part)
-
-    for element in elements:
-        collect(element)
-    done = iter(jax.lax.optimization_barrier(leaves))
-
-    def rebuilt(part: Any) -> Any:
-        if isinstance(part, Element):
-            return Element(part.rule, {key: rebuilt(inside) for key, inside in part.parts.items()})
-        return part if isinstance(part, float) else next(done)
-
-    return [rebuilt(element) for element in elements]
 
 
 def number(element: Any) -> Any:
@@ -217,5 +193,6 @@ def number(element: Any) -> Any:
     return number(element.parts.get(VALUE, 0.0)) if isinstance(element, Element) else element
 
 
-def _plus(one: Any, two: Any) -> Any:
+def plus(one: Any, two: Any) -> Any:
+    """The sum of what is there."""
     return two if one is None else one if two is None else one + two

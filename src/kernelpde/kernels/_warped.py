@@ -9,7 +9,7 @@ from jaxtyping import Array, Float
 
 from kernelpde.errors import InputError
 from kernelpde.kernels._composed import AbstractComposed, Pairing
-from kernelpde.kernels._operators import chained, number, settled
+from kernelpde.kernels._operators import chained, number
 from kernelpde.kernels._parameters import per_coordinate
 from kernelpde.kernels._radial import AbstractRadial
 
@@ -58,8 +58,8 @@ class Profiled(eqx.Module):
         profile = _Profile(self.kernel, number(s))
 
         def slopes() -> tuple[list[Any], list[Any]]:
-            slope, *others = settled([2.0 * chained(profile, s, 1), *differences])
-            found = [slope * other for other in others]
+            slope = 2.0 * chained(profile, s, 1)
+            found = [slope * difference for difference in differences]
             return found, [-one for one in found]
 
         return chained(profile, s), slopes

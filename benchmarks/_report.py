@@ -59,17 +59,29 @@ def seconds(function: Callable[[], Any]) -> float:
     return time.perf_counter() - start
 
 
+_REST = 0.1
+
+
 def against_cholesky(
     function: Callable[[], Any], matrix: np.ndarray, repeats: int = 15
 ) -> dict[str, float]:
-    """Time of `function` as a multiple of one LAPACK Cholesky of `matrix`, taken in turns."""
+    """Time of `function` as a multiple of one LAPACK Cholesky of `matrix`, taken in turns.
+
+    With a rest in between: for some tens of milliseconds after a call the threads of BLAS wait
+    busily for the next one and would take half of a small machine from whatever follows.
+    """
 
     def factor():
         return scipy.linalg.cholesky(matrix, lower=True, check_finite=False)
 
     function()
     factor()
-    pairs = [(seconds(function), seconds(factor)) for _ in range(repeats)]
+    pairs = []
+    for _ in range(repeats):
+        time.sleep(_REST)
+        ours = seconds(function)
+        time.sleep(_REST)
+        pairs.append((ours, seconds(factor)))
     return {
         "ratio": statistics.median(a / b for a, b in pairs),
         "seconds": statistics.median(a for a, _ in pairs),

@@ -13,6 +13,7 @@ import sys
 import time
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -30,7 +31,7 @@ def step_cost(size: int) -> dict[str, Any]:
     """Loss, gradient and curvature of one step; the update itself is a few numbers."""
     loss, matrix = published_loss(elliptic(0.2), SIZES[size])
     theta = jnp.asarray(loss.parameters.vector)
-    step: Any = loss_and_normal
+    step: Any = eqx.filter_jit(loss_and_normal)
     needed = step.lower(theta, loss).compile().compiled.memory_analysis()
     ratio = against_cholesky(
         lambda: loss_and_normal(theta, loss), matrix, repeats=15 if size < 3000 else 7

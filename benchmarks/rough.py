@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -25,6 +24,7 @@ from _report import against_cholesky, measure, seconds, write
 import kernelpde as kp
 from kernelpde.bilevel import Parameters
 from kernelpde.bilevel._evaluation import damped_direction, loss_and_gradient
+from kernelpde.compiling import compiled
 from kernelpde.functionals import gram_of_blocks
 from kernelpde.gallery import EXAMPLES, Example, burgers
 
@@ -131,7 +131,7 @@ def speed() -> None:
     loss, matrix = published_loss(example, example.training)
     theta = jnp.asarray(loss.parameters.vector)
     kernels = loss.parameters.kernels(theta)
-    assembled = eqx.filter_jit(gram_of_blocks)
+    assembled = compiled(gram_of_blocks)
     cases: dict[str, Callable[[], Any]] = {
         "gram": lambda: assembled(kernels, loss.rows.batches),
         "gradient step": lambda: loss_and_gradient(theta, loss)[:2],

@@ -20,13 +20,14 @@ from kernelpde.bilevel._outer import (
     standardised_leave_one_out,
 )
 from kernelpde.bilevel._predictive import judged, predictive
+from kernelpde.compiling import compiled
 from kernelpde.functionals import Kernels, gram_diagonal, stacked_matvec
 from kernelpde.linalg import Dense
 from kernelpde.problem import Block, Residual, Rows, linearised
 from kernelpde.solve import true_residual
 
 
-@eqx.filter_jit
+@compiled
 def linearise(residuals: tuple[Residual, ...], blocks: tuple[Block, ...], view: View) -> Rows:
     """The residuals at the points of `blocks`, linearised at a state."""
     return linearised(residuals, blocks, view.jets)
@@ -169,7 +170,7 @@ def outer_loss(theta: Float[Array, "p"], loss: Loss) -> tuple[Float[Array, ""], 
     return value + 0.5 * (penalty @ penalty), _reached(inner, inner.image)
 
 
-@eqx.filter_jit
+@compiled
 def density_and_normal(theta: Float[Array, "p"], loss: Loss):
     """Minus the predictive log density of data, its gradient and expected curvature."""
     assert loss.data is not None
@@ -184,7 +185,7 @@ def density_and_normal(theta: Float[Array, "p"], loss: Loss):
     )
 
 
-@eqx.filter_jit
+@compiled
 def loss_and_normal(theta: Float[Array, "p"], loss: Loss):
     """Loss, gradient and JᵀJ by forward mode: one factorisation for all directions."""
 
@@ -195,7 +196,7 @@ def loss_and_normal(theta: Float[Array, "p"], loss: Loss):
     return 0.5 * (roots @ roots), jacobian @ roots, jacobian @ jacobian.T, reached
 
 
-@eqx.filter_jit
+@compiled
 def loss_and_gradient(theta: Float[Array, "p"], loss: Loss):
     """Loss and gradient by reverse mode."""
 
@@ -207,11 +208,11 @@ def loss_and_gradient(theta: Float[Array, "p"], loss: Loss):
     return value, gradient, None, reached
 
 
-loss_and_state = eqx.filter_jit(outer_loss)
+loss_and_state = compiled(outer_loss)
 """Loss and inner solution, without derivatives."""
 
 
-@eqx.filter_jit
+@compiled
 def damped_direction(
     theta: Float[Array, "p"], loss: Loss, damping: Float[Array, ""], iterations: int
 ) -> tuple[Float[Array, "p"], Float[Array, "p"]]:
@@ -234,7 +235,7 @@ def damped_direction(
     return gradient, step
 
 
-@eqx.filter_jit
+@compiled
 def losses(thetas: Float[Array, "n p"], loss: Loss):
     """Loss, nugget and usability for each row θ: one program, one matrix in memory at a time."""
 
@@ -268,7 +269,7 @@ def loss_without_derivatives(theta: Float[Array, "p"], loss: Loss):
     return value, np.zeros(0), None, reached
 
 
-@eqx.filter_jit
+@compiled
 def row_scales(kernels: Kernels, rows: Rows) -> Float[Array, "M"]:
     """κ(φᵢ, φᵢ) + Σᵢ: the squared size of a row under the prior."""
     return gram_diagonal(kernels, rows.batches) + rows.variance
@@ -290,7 +291,7 @@ class Progress(eqx.Module):
     change: Float[Array, ""]
 
 
-@eqx.filter_jit
+@compiled
 def advance(
     residuals: tuple[Residual, ...],
     blocks: tuple[tuple[Block, ...], tuple[Block, ...] | None],
@@ -352,7 +353,7 @@ def _change(old: View, new: View) -> Float[Array, ""]:
     return jnp.max(jnp.stack([*ratios, jnp.zeros(())]))
 
 
-@eqx.filter_jit
+@compiled
 def view_of(
     kernels: Kernels,
     rows: Rows,

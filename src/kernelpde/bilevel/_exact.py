@@ -18,6 +18,7 @@ from jaxtyping import Array, Float
 from kernelpde.bilevel._evaluation import Parameters
 from kernelpde.bilevel._inner import Inner, entries_of, inner_map
 from kernelpde.bilevel._outer import held_out_residual
+from kernelpde.compiling import compiled
 from kernelpde.linalg import Dense
 from kernelpde.problem import Block, Residual, linearised
 
@@ -94,7 +95,7 @@ class Objective(eqx.Module):
         return value, held + pull(multipliers)[1], held
 
 
-@eqx.filter_jit
+@compiled
 def exact_gradients(
     objective: Objective, theta: Float[Array, "p"], start: Entries, steps: int
 ) -> tuple[Float[Array, ""], Float[Array, "p"], Float[Array, "p"]]:

@@ -17,6 +17,7 @@ import numpy as np
 from jaxtyping import Array, Float
 from scipy.linalg import get_lapack_funcs
 
+from kernelpde.compiling import compiled
 from kernelpde.functionals import Functionals, Kernels, gram, gram_diagonal
 from kernelpde.linalg import DenseFactor
 
@@ -53,7 +54,7 @@ def pivots(
     return candidates[jnp.asarray(order[:rank] - 1)]
 
 
-_gram = eqx.filter_jit(gram)
+_gram = compiled(gram)
 
 
 class Compressed(eqx.Module):
@@ -76,7 +77,7 @@ class Compressed(eqx.Module):
         return jax.scipy.linalg.solve_triangular(self.factor, cross, lower=True)
 
 
-@eqx.filter_jit
+@compiled
 def compressed(
     kernels: Kernels, chosen: Functionals, rows: tuple[Functionals, ...], system: DenseFactor
 ) -> Compressed:
@@ -91,7 +92,7 @@ def compressed(
     return Compressed(chosen, factor, vectors * jnp.sqrt(jnp.maximum(values, 0.0)))
 
 
-@eqx.filter_jit
+@compiled
 def compressed_variance(
     kernels: Kernels, few: Compressed, functionals: Functionals
 ) -> tuple[Float[Array, "n"], Float[Array, "n"]]:

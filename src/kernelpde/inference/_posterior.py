@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -12,6 +11,7 @@ from jax.scipy.special import ndtri
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from kernelpde.arrays import Numbers
+from kernelpde.compiling import compiled
 from kernelpde.errors import InputError, SolveError
 from kernelpde.functionals import (
     Functionals,
@@ -352,7 +352,7 @@ def conditioned(solution: Solution, *, amplitude: float | None = None) -> Poster
     return Posterior(solution, rows, system, amplitude)
 
 
-@eqx.filter_jit
+@compiled
 def _conditioned(
     residuals: tuple[Residual, ...],
     kernels: Kernels,
@@ -374,7 +374,7 @@ def _cross(kernels: Kernels, rows: tuple[Functionals, ...], functionals: Functio
     return jnp.concatenate([gram(kernels, batch, functionals) for batch in rows])
 
 
-@eqx.filter_jit
+@compiled
 def _covariance(
     kernels: Kernels,
     rows: tuple[Functionals, ...],
@@ -387,7 +387,7 @@ def _covariance(
     return gram(kernels, left, right) - half_left.T @ half_right
 
 
-@eqx.filter_jit
+@compiled
 def _variance(
     kernels: Kernels, rows: tuple[Functionals, ...], system: DenseFactor, functionals: Functionals
 ) -> Float[Array, "n"]:

@@ -9,12 +9,13 @@ import numpy as np
 from jaxtyping import Array, Complex, Float
 
 from kernelpde.arrays import Numbers
+from kernelpde.compiling import compiled
 from kernelpde.errors import InputError
 from kernelpde.functionals import DEFAULT_MEMORY, Functionals, Kernels, Term, jets
 from kernelpde.problem import Block, Problem
 from kernelpde.solve._result import RESULT
 
-_evaluate = eqx.filter_jit(jets)
+_evaluate = compiled(jets)
 
 
 @dataclass(frozen=True)
@@ -229,7 +230,7 @@ class Solution:
         return "\n".join(lines)
 
 
-@eqx.filter_jit
+@compiled
 def _true_residual(residual, points, entries):
     def at(point, values):
         return residual(point, None, {}, tuple(values))

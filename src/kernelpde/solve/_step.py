@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
+from kernelpde.compiling import compiled
 from kernelpde.functionals import (
     Functionals,
     Kernels,
@@ -109,7 +110,7 @@ def expansion_of(
     )
 
 
-@eqx.filter_jit
+@compiled
 def take_step(
     residuals: tuple[Residual, ...],
     kernels: Kernels,

@@ -1,5 +1,6 @@
 """Nonlinear PDEs, PDE systems and inverse problems with Gaussian processes."""
 
+from kernelpde import archive as archive
 from kernelpde.bilevel import L1 as L1
 from kernelpde.bilevel import L2 as L2
 from kernelpde.bilevel import LBFGS as LBFGS

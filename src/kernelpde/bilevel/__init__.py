@@ -18,8 +18,8 @@ from kernelpde.bilevel._outer import L2 as L2
 from kernelpde.bilevel._outer import LogNormal as LogNormal
 from kernelpde.bilevel._outer import fold_residual as fold_residual
 from kernelpde.bilevel._outer import leave_one_out_residual as leave_one_out_residual
+from kernelpde.bilevel._record import LearningRecord as LearningRecord
 from kernelpde.bilevel._result import LEARNING as LEARNING
-from kernelpde.bilevel._run import LearningRecord as LearningRecord
 from kernelpde.bilevel._validation import Folds as Folds
 from kernelpde.bilevel._validation import Fresh as Fresh
 from kernelpde.bilevel._validation import HeldOut as HeldOut

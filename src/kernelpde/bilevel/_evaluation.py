@@ -283,12 +283,14 @@ class Progress(eqx.Module):
     - `train`, `validation`: what the residuals at both sets of points see of it.
     - `length`: the fraction of the step that was taken.
     - `change`: relative change of the nonlinear entries.
+    - `residuals`: root mean square of each condition, at validation points if there are any.
     """
 
     train: View
     validation: View | None
     length: Float[Array, ""]
     change: Float[Array, ""]
+    residuals: Float[Array, "C"]
 
 
 @compiled
@@ -337,7 +339,22 @@ def advance(
     close = _change(seen[0], full[0]) <= _CLOSE
     length = lengths[jnp.where(close, 0, jnp.argmin(merits))]
     new = mixed(length)
-    return Progress(new[0], new[1], length, _change(seen[0], new[0]))
+    where, shown = (
+        (blocks[0], new[0]) if blocks[1] is None or new[1] is None else (blocks[1], new[1])
+    )
+    sizes = _condition_sizes(residuals, where, shown)
+    return Progress(new[0], new[1], length, _change(seen[0], new[0]), sizes)
+
+
+def _condition_sizes(residuals, blocks: tuple[Block, ...], view: View) -> Float[Array, "C"]:
+    """The root mean square residual of each condition."""
+    rows = true_residual(residuals, blocks, view.jets, view.linear)
+    sizes, start = [], 0
+    for residual, block in zip(residuals, blocks, strict=True):
+        count = block.count * len(residual.components)
+        sizes.append(jnp.sqrt(jnp.mean(rows[start : start + count] ** 2)))
+        start += count
+    return jnp.stack(sizes)
 
 
 _CLOSE = 1e-4

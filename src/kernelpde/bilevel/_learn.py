@@ -2,12 +2,14 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from pathlib import Path
+from typing import Any, Literal
 
 import jax.numpy as jnp
 import numpy as np
 
 from kernelpde.arrays import Numbers
+from kernelpde.bilevel._checkpoint import Checkpoint
 from kernelpde.bilevel._evaluation import Parameters
 from kernelpde.bilevel._optimizers import (
     AbstractOuter,
@@ -15,8 +17,9 @@ from kernelpde.bilevel._optimizers import (
     OuterLevenbergMarquardt,
 )
 from kernelpde.bilevel._outer import AbstractRegularizer
+from kernelpde.bilevel._record import LearningRecord
 from kernelpde.bilevel._result import LEARNING
-from kernelpde.bilevel._run import LearningRecord, Run
+from kernelpde.bilevel._run import Run
 from kernelpde.bilevel._validation import HeldOut, Predictive, Validation, data_conditions
 from kernelpde.bilevel._warm import stationary, varying
 from kernelpde.errors import InputError, SolveError
@@ -115,6 +118,8 @@ def learn(
     final_solver: Dense | None = None,
     throw: bool = True,
     callback: Callable[[LearningRecord], None] | None = None,
+    checkpoint: str | Path | None = None,
+    notes: Mapping[str, Any] | None = None,
 ) -> Learned:
     """Learn the hyperparameters of a problem's kernels, and solve it with them.
 
@@ -158,6 +163,11 @@ def learn(
     - `throw`: raise `SolveError` if nothing usable was learned, or if the final solve fails.
     - `callback`: called with a `LearningRecord` after every evaluation of the outer loss and after
       every step.
+    - `checkpoint`: a file for the state of the run, written after every step. If it exists the run
+      goes on from there, to the same result bit for bit; if it belongs to another problem, other
+      points or other settings, it is refused. `max_steps` may differ: a run that ended at its limit
+      goes on.
+    - `notes`: facts to be kept in that file.
     """
     require_float64()
     if max_steps is not None and max_steps < 1:
@@ -172,7 +182,9 @@ def learn(
         final_solver = solver if isinstance(validation, Predictive) else Dense()
     blocks = problem.collocate(points, seed=seed, sampling=sampling)
 
-    def begun(problem: Problem, optimizer: AbstractOuter, starts: bool) -> Run:
+    def begun(
+        problem: Problem, optimizer: AbstractOuter, starts: bool, constant: bool = False
+    ) -> Run:
         return Run(
             problem,
             blocks,
@@ -185,25 +197,64 @@ def learn(
             sampling,
             starts,
             callback,
+            constant,
         )
 
+    file = stored = None
+    if checkpoint is not None:
+        settings = {
+            "validation": validation,
+            "optimizer": optimizer,
+            "regularizer": regularizer,
+            "starts": starts,
+            "method": method,
+            "solver": solver,
+            "seed": seed,
+            "sampling": sampling,
+            "tolerance": tolerance,
+        }
+        file = Checkpoint(checkpoint, problem, blocks, settings, notes or {})
+        stored = file.read()
+
     constant = stationary(problem.kernels, blocks) if starts else None
+    before = None
     if constant is None:
         run = begun(problem, _suited(problem) if optimizer is None else optimizer, starts)
-        if starts:
+        if file is not None and stored is not None:
+            file.restore(run, stored)
+        elif starts:
             run.compare_starts()
     else:
-        before = begun(problem.with_kernels(constant), OuterLevenbergMarquardt(), False)
-        before.compare_settled()
-        while before.result is None and len(before.history) < _CONSTANT_STEPS:
-            before.step(tolerance)
-        problem = problem.with_kernels(varying(problem.kernels, before.kernels))
+        first = begun(problem.with_kernels(constant), OuterLevenbergMarquardt(), False, True)
+        if file is None or stored is None:
+            first.compare_settled()
+        elif stored.constant:
+            file.restore(first, stored)
+        elif stored.before is not None:
+            first.theta = stored.before
+        if stored is None or stored.constant:
+            while first.result is None and len(first.history) < _CONSTANT_STEPS:
+                if file is not None:
+                    file.write(first, None)
+                first.step(tolerance)
+        before = first.theta
+        problem = problem.with_kernels(varying(problem.kernels, first.kernels))
         run = begun(problem, _suited(problem) if optimizer is None else optimizer, False)
-        run.go_on_from(before)
+        if file is None or stored is None or stored.constant:
+            run.go_on_from(first)
+        else:
+            run.expect_variation()
+            file.restore(run, stored, first)
+    if run.result is LEARNING.step_limit and len(run.history) < max_steps:
+        run.result = None
     while run.result is None:
+        if file is not None:
+            file.write(run, before)
         run.step(tolerance)
         if run.result is None and len(run.history) >= max_steps:
             run.result = LEARNING.step_limit
+    if file is not None:
+        file.write(run, before)
     if hypergradient == "exact" and run.result is not LEARNING.not_finite:
         run.follow_exact_gradient()
     learned = run.learned_problem

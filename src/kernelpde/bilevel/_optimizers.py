@@ -74,6 +74,10 @@ class AbstractOuter(eqx.Module):
         The last evaluation that was kept, and what to remember.
         """
 
+    @abc.abstractmethod
+    def memory_like(self, theta: np.ndarray) -> Any:
+        """Something of the make of what `minimise` remembers, for reading it from a file."""
+
 
 class OuterLevenbergMarquardt(AbstractOuter):
     """Damped Gauss-Newton steps on ρ(θ) with a forward-mode Jacobian: for up to some hundred of θ.
@@ -99,6 +103,9 @@ class OuterLevenbergMarquardt(AbstractOuter):
 
         damping = self.first if memory is None else memory
         return _damped(evaluate, start, damping, propose, self.steps, largest_move, 1e-6)
+
+    def memory_like(self, theta):
+        return 0.0
 
 
 def _damped(
@@ -149,6 +156,9 @@ class OuterGaussNewtonCG(AbstractOuter):
         damping = self.first if memory is None else memory
         return _damped(evaluate, start, damping, propose, self.steps, largest_move, 1e-8)
 
+    def memory_like(self, theta):
+        return 0.0
+
 
 class Optax(AbstractOuter):
     """Any optax transformation, one update per evaluation.
@@ -182,6 +192,9 @@ class Optax(AbstractOuter):
         if kept is not None and not last.finite:
             last = kept
         return last, state
+
+    def memory_like(self, theta):
+        return self.transformation.init(jnp.asarray(theta))
 
 
 def paper_adam() -> Optax:
@@ -224,6 +237,9 @@ class LBFGS(AbstractOuter):
             else:
                 length /= 4
         return best, None
+
+    def memory_like(self, theta):
+        return None
 
 
 def _two_loop(

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import equinox as eqx
@@ -33,6 +32,7 @@ from kernelpde.bilevel._optimizers import (
 )
 from kernelpde.bilevel._outer import AbstractRegularizer, Around, condition_weights
 from kernelpde.bilevel._pace import Pace
+from kernelpde.bilevel._record import LearningRecord
 from kernelpde.bilevel._result import LEARNING
 from kernelpde.bilevel._starts import lengthscales, nearby, spread, variation, weak_prior
 from kernelpde.bilevel._validation import (
@@ -63,32 +63,6 @@ _BATCH = 8
 """So many starts are compared by one call of one compiled program."""
 
 
-@dataclass(frozen=True)
-class LearningRecord:
-    """One step of learning.
-
-    **Attributes:**
-
-    - `step`: the Gauss-Newton step, from 1; 0 while starts are compared.
-    - `factorisations`: made so far.
-    - `loss`: the outer loss at the end of the step.
-    - `hyperparameters`: by field and name.
-    - `length`: the fraction of the inner step that was taken; `None` within a step.
-    - `change`: relative change of the state; `None` within a step.
-    - `nugget`: used by the linear solve.
-    - `seconds`: since learning began.
-    """
-
-    step: int
-    factorisations: int
-    loss: float
-    hyperparameters: dict[str, dict[str, Any]]
-    length: float | None
-    change: float | None
-    nugget: float
-    seconds: float
-
-
 class Run:
     """A learning run under way."""
 
@@ -105,6 +79,7 @@ class Run:
         sampling: str,
         starts: bool,
         callback: Callable[[LearningRecord], None] | None,
+        constant: bool = False,
     ):
         self.plan, self.optimizer = plan, optimizer
         self.problem, self.residuals, self.blocks = problem, problem.residuals, blocks
@@ -137,7 +112,7 @@ class Run:
         )
         self.spread: np.ndarray | None = None
         self.variation: tuple[np.ndarray, np.ndarray] | None = None
-        self.starts = starts
+        self.starts, self.constant = starts, constant
         self.looks = 4
         self.started = time.perf_counter()
         self.history: list[LearningRecord] = []
@@ -145,6 +120,11 @@ class Run:
         self.factorisations = 0
         self.nugget = solver.nugget
         self.result: LEARNING | None = None
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds since learning began, those before an interruption included."""
+        return time.perf_counter() - self.started
 
     @property
     def kernels(self) -> Kernels:
@@ -159,6 +139,13 @@ class Run:
         at = jnp.asarray(theta)
         found = self.problem.with_kernels(self.parameters.kernels(at))
         return found.with_noises(self.parameters.noises(at))
+
+    def hyperparameters_at(self, theta: np.ndarray) -> dict[str, dict[str, Any]]:
+        """Those of a vector, by field and name, as numbers and lists of numbers."""
+        return {
+            field: {name: value.tolist() for name, value in values.items()}
+            for field, values in self._problem_at(theta).hyperparameters.items()
+        }
 
     def _zero_view(self, blocks: tuple[Block, ...]) -> View:
         entries = tuple(
@@ -176,6 +163,11 @@ class Run:
         }
         counts.update(self.plan.points or {})
         return validation_blocks(self.problem, counts, self.seed + 7919 * step, self.sampling)
+
+    def renew_pool(self) -> None:
+        """The validation points of the next step, where each has its own."""
+        if isinstance(self.plan, Fresh) and self.history:
+            self.pool = self._draw(len(self.history))
 
     def all_blocks(self) -> tuple[Block, ...]:
         """Training and validation points together, where validation points are their own."""
@@ -321,19 +313,21 @@ class Run:
         nugget: float,
         progress: Progress | None,
     ) -> None:
-        found = self._problem_at(theta)
+        names = (condition.name for condition in self.problem.conditions)
         record = LearningRecord(
             len(self.history) + (progress is not None),
             self.factorisations,
             loss,
-            {
-                field: {name: value.tolist() for name, value in values.items()}
-                for field, values in found.hyperparameters.items()
-            },
+            theta,
+            self.hyperparameters_at(theta),
+            self.constant,
+            {}
+            if progress is None
+            else dict(zip(names, map(float, progress.residuals), strict=True)),
             None if progress is None else float(progress.length),
             None if progress is None else float(progress.change),
             nugget,
-            time.perf_counter() - self.started,
+            self.elapsed,
         )
         records.append(record)
         if self.callback is not None:
@@ -392,8 +386,11 @@ class Run:
         self.train, self.pool_view = other.train, other.pool_view
         self.history, self.evaluations = other.history, other.evaluations
         self.factorisations, self.started = other.factorisations, other.started
-        self.last_kernels, self.last_rows = other.last_kernels, other.last_rows
-        self.last_reached = other.last_reached
+        self.pool = other.pool
+        self.expect_variation()
+
+    def expect_variation(self) -> None:
+        """Hold lengthscales that vary near the constant ones they begin with."""
         self.variation = variation(self.parameters)
 
     def _advance(
@@ -418,7 +415,6 @@ class Run:
             jnp.asarray(lengths),
         )
         self.train = progress.train
-        self.last_kernels, self.last_rows, self.last_reached = kernels, loss.rows, reached
         if self.pool is not None:
             whole = not (isinstance(self.plan, HeldOut) and self.plan.batch is not None)
             self.pool_view = (
@@ -430,11 +426,6 @@ class Run:
 
     def step(self, tolerance: float) -> None:
         """Linearise, lower the outer loss, move the state."""
-        if isinstance(self.plan, Fresh) and self.history:
-            self.pool = self._draw(len(self.history))
-            self.pool_view = view_of(
-                self.last_kernels, self.last_rows, self.last_reached, self.residuals, self.pool
-            )
         loss, blocks, view = self._loss(self.kernels)
         evaluate = self._evaluate(loss)
         state_alone = tolerance > 0.0 and self.pace.state_alone()
@@ -456,6 +447,9 @@ class Run:
         progress = self._advance(loss, blocks, view, self.kernels, reached, lengths)
         self.pace.note(None if state_alone else best.theta, float(progress.change))
         self._record(self.history, best.loss, best.theta, float(reached.nugget), progress)
+        self.renew_pool()
+        if isinstance(self.plan, Fresh) and self.pool is not None:
+            self.pool_view = view_of(self.kernels, loss.rows, reached, self.residuals, self.pool)
         if tolerance == 0.0 or (float(progress.length) < 1.0 and not self.pace.shortened):
             return
         if moved < tolerance and float(progress.change) < 10 * tolerance and self.pace.rested():

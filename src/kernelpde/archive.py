@@ -1,0 +1,148 @@
+"""Files of arrays and plain facts: an ordinary .npz, checked, written whole, never unpickled."""
+
+import hashlib
+import importlib.metadata
+import io
+import json
+import os
+import zipfile
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kernelpde.errors import InputError
+
+_FACTS = "facts.json"
+_PACKAGES = ("kernelpde", "jax", "jaxlib", "numpy", "scipy", "equinox", "optax")
+_LARGEST = 2**36
+"""Bytes beyond which a file is not what it says."""
+
+
+def versions() -> dict[str, str]:
+    """Of the packages that results depend on."""
+    return {name: importlib.metadata.version(name) for name in _PACKAGES}
+
+
+def write_archive(
+    path: str | Path,
+    kind: str,
+    version: int,
+    facts: Mapping[str, Any],
+    arrays: Mapping[str, np.ndarray],
+) -> None:
+    """Write a file that `read_archive` accepts; at no moment is there half a file.
+
+    **Arguments:**
+
+    - `path`: replaced if it exists.
+    - `kind`, `version`: what the file is.
+    - `facts`: whatever JSON can hold; numbers come back to the last bit.
+    - `arrays`: by name; of numbers.
+    """
+    members = {f"{name}.npy": _bytes_of(array) for name, array in arrays.items()}
+    head = {"kind": kind, "version": version, "written_with": versions()}
+    digests = {name: hashlib.sha256(content).hexdigest() for name, content in members.items()}
+    text = json.dumps({**head, "digests": digests, "facts": dict(facts)})
+    seal = hashlib.sha256(text.encode()).hexdigest()
+    target = Path(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    beside = target.with_name(f"{target.name}.{os.getpid()}.part")
+    with open(beside, "wb") as file:
+        with zipfile.ZipFile(file, "w") as archive:
+            archive.writestr(_FACTS, text)
+            for name, content in members.items():
+                archive.writestr(name, content)
+            archive.comment = seal.encode()
+        file.flush()
+        os.fsync(file.fileno())
+    beside.replace(target)
+
+
+def read_archive(
+    path: str | Path, kind: str, version: int
+) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """The facts and the arrays of a file; one that is damaged or something else is refused."""
+    source = Path(path)
+    try:
+        with zipfile.ZipFile(source) as archive:
+            if sum(member.file_size for member in archive.infolist()) > _LARGEST:
+                raise InputError(f"{path}: is damaged; its parts have impossible sizes.")
+            contents = {name: archive.read(name) for name in archive.namelist()}
+            seal = archive.comment.decode("ascii", "replace")
+    except FileNotFoundError as error:
+        raise InputError(f"{path}: there is no such file.") from error
+    except IsADirectoryError as error:
+        raise InputError(f"{path}: is a directory; expected a file.") from error
+    except PermissionError as error:
+        raise InputError(f"{path}: may not be read by this user.") from error
+    except _DAMAGED as error:
+        raise InputError(
+            f"{path}: is not a {kind} file, or is damaged ({_first_line(error)})."
+        ) from error
+    text = contents.pop(_FACTS, b"")
+    head = _head(text, path, kind)
+    if head.get("version") != version:
+        raise InputError(
+            f"{path}: is a {kind} file of version {head.get('version')}; "
+            f"this program reads version {version}."
+        )
+    digests = head.get("digests")
+    if (
+        not isinstance(digests, dict)
+        or set(digests) != set(contents)
+        or hashlib.sha256(text).hexdigest() != seal
+    ):
+        raise InputError(f"{path}: is damaged; its parts do not belong together.")
+    arrays = {}
+    for name, content in contents.items():
+        if hashlib.sha256(content).hexdigest() != digests[name]:
+            raise InputError(f"{path}: is damaged; {name} has changed since it was written.")
+        try:
+            arrays[name.removesuffix(".npy")] = np.load(io.BytesIO(content), allow_pickle=False)
+        except _DAMAGED as error:
+            raise InputError(f"{path}: {name} is no array of numbers.") from error
+    facts = head.get("facts")
+    if not isinstance(facts, dict):
+        raise InputError(f"{path}: is damaged; it holds no facts.")
+    return facts, arrays
+
+
+_DAMAGED = (
+    zipfile.BadZipFile,
+    zlib.error,
+    EOFError,
+    KeyError,
+    IndexError,
+    MemoryError,
+    NotImplementedError,
+    OSError,
+    OverflowError,
+    RuntimeError,
+    UnicodeDecodeError,
+    ValueError,
+)
+"""Whatever reading a damaged zip file or array can raise."""
+
+
+def _head(text: bytes, path: str | Path, kind: str) -> dict[str, Any]:
+    try:
+        head = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path}: is not a {kind} file of kernelpde.") from error
+    if not isinstance(head, dict) or head.get("kind") != kind:
+        found = head.get("kind") if isinstance(head, dict) else None
+        raise InputError(f"{path}: expected a {kind} file; got {found or 'something else'}.")
+    return head
+
+
+def _bytes_of(array: np.ndarray) -> bytes:
+    buffer = io.BytesIO()
+    np.save(buffer, np.asarray(array), allow_pickle=False)
+    return buffer.getvalue()
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error) or type(error).__name__).splitlines()[0]

@@ -1,0 +1,249 @@
+"""A run that is stopped goes on to the same end; a file that is not its own is refused."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import optax
+import pytest
+
+import kernelpde as kp
+from kernelpde.gallery import elliptic, layer
+
+TRAINING = {"equation": 60, "boundary": 24}
+
+
+class Stop(Exception):
+    """Raised to interrupt a run."""
+
+
+def interrupted(path: Path, after: int, **options) -> None:
+    """Learn until `after` evaluations were made, then leave in the middle of a step."""
+    seen = []
+
+    def callback(record: kp.LearningRecord) -> None:
+        seen.append(record)
+        if len(seen) == after:
+            raise Stop
+
+    with pytest.raises(Stop):
+        learned(path, callback=callback, **options)
+
+
+def learned(path: Path | None, **options) -> kp.Learned:
+    example = options.pop("example", elliptic(1.0))
+    training = options.pop("training", TRAINING)
+    settings = {"max_steps": 6, "tolerance": 1e-9, "throw": False, **options}
+    return kp.learn(example.problem, training, checkpoint=path, **settings)
+
+
+PLANS = {
+    "held out": {},
+    "batches": {"validation": kp.HeldOut(batch=20)},
+    "fresh": {"validation": kp.Fresh()},
+    "folds": {"validation": kp.Folds(5)},
+    "adam that remembers": {
+        "optimizer": kp.Optax(optax.adam(0.05), steps=3, restart=False),
+        "starts": False,
+    },
+    "varying lengthscales": {"example": layer(), "training": {"equation": 60, "boundary": 24}},
+}
+
+
+@pytest.mark.parametrize("plan", PLANS)
+def test_interrupted_run_ends_bit_for_bit_like_an_undisturbed_one(tmp_path, plan):
+    options = PLANS[plan]
+    whole = learned(None, **options)
+    evaluations = len(whole.evaluations) + len(whole.history)
+    path = tmp_path / "run.kpde"
+    for after in (evaluations // 3, evaluations // 3):
+        interrupted(path, after, **options)
+    rest = learned(path, **options)
+    assert len(rest.history) == len(whole.history)
+    for ours, theirs in zip(rest.history, whole.history, strict=True):
+        np.testing.assert_array_equal(ours.theta, theirs.theta)
+        assert (ours.loss, ours.residuals) == (theirs.loss, theirs.residuals)
+    assert [r.loss for r in rest.evaluations] == [r.loss for r in whole.evaluations]
+    assert rest.factorisations == whole.factorisations
+    for ours, theirs in zip(rest.solution.expansion, whole.solution.expansion, strict=True):
+        np.testing.assert_array_equal(ours.coefficients, theirs.coefficients)
+
+
+def test_run_that_ended_at_its_limit_goes_on(tmp_path):
+    path = tmp_path / "run.kpde"
+    learned(path, max_steps=3)
+    np.testing.assert_array_equal(learned(path).history[-1].theta, learned(None).history[-1].theta)
+
+
+CHILD = """
+import sys
+import jax; jax.config.update("jax_enable_x64", True)
+import kernelpde as kp
+from kernelpde.gallery import elliptic
+found = kp.learn(elliptic(1.0).problem, {"equation": 200, "boundary": 60}, checkpoint=sys.argv[1],
+    max_steps=25, tolerance=0.0, validation=kp.HeldOut(batch=50), throw=False,
+    optimizer=kp.OuterLevenbergMarquardt(steps=6))
+print(found.history[-1].theta.tobytes().hex(), len(found.history))
+"""
+
+
+def started(path: Path, cache: Path) -> subprocess.Popen:
+    environment = {
+        **os.environ,
+        "JAX_COMPILATION_CACHE_DIR": str(cache),
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+        "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
+    }
+    return subprocess.Popen(
+        [sys.executable, "-c", CHILD, str(path)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
+    )
+
+
+def test_killed_twenty_times(tmp_path):
+    """SIGKILL at random moments: no half file, and the same hyperparameters to the last bit."""
+    cache = tmp_path / "cache"
+    begun = time.perf_counter()
+    undisturbed = started(tmp_path / "whole.kpde", cache)
+    expected, errors = undisturbed.communicate(timeout=300)
+    assert undisturbed.returncode == 0, errors
+    first = time.perf_counter() - begun
+    begun = time.perf_counter()
+    again = started(tmp_path / "again.kpde", cache)
+    assert again.communicate(timeout=300)[0] == expected
+    lasts = min(first, time.perf_counter() - begun)
+    path, moments = tmp_path / "run.kpde", random.Random(0)
+    kills = inside = 0
+    while kills < 20:
+        child = started(path, cache)
+        time.sleep(lasts * moments.uniform(0.3, 0.9))
+        if child.poll() is None:
+            child.send_signal(signal.SIGKILL)
+            kills += 1
+        child.communicate()
+        inside += path.exists()
+        if path.exists() and child.returncode == 0:
+            path.unlink()  # it was through before the blow: begin anew
+    assert inside >= 10, "most kills came before the first checkpoint"
+    last = started(path, cache)
+    found, errors = last.communicate(timeout=300)
+    assert last.returncode == 0, errors
+    assert found == expected
+
+
+@pytest.fixture(scope="module")
+def run_file(tmp_path_factory) -> bytes:
+    path = tmp_path_factory.mktemp("run") / "run.kpde"
+    learned(path)
+    return path.read_bytes()
+
+
+def mutations(content: bytes, count: int):
+    """Truncated, with bytes flipped, repeated, removed, or with other facts or arrays inside."""
+    rng = random.Random(1)
+    for n in range(count):
+        kind, at = n % 5, rng.randrange(len(content))
+        if kind == 0:
+            yield content[:at]
+        elif kind == 1:
+            changed = bytearray(content)
+            for _ in range(rng.randrange(1, 4)):
+                changed[rng.randrange(len(content))] ^= 1 << rng.randrange(8)
+            yield bytes(changed)
+        elif kind == 2:
+            yield content[:at] + content[at : at + rng.randrange(1, 50)] + content[at:]
+        elif kind == 3:
+            yield content[:at] + content[at + rng.randrange(1, 50) :]
+        else:
+            yield bytes(rng.randrange(256) for _ in range(rng.randrange(200))) + content[at:]
+
+
+def test_damaged_files_are_refused_or_read_correctly(tmp_path, run_file):
+    path = tmp_path / "run.kpde"
+    path.write_bytes(run_file)
+    expected = [record.theta for record in learned(path).history]
+    refused = 0
+    for content in mutations(run_file, 200):
+        path.write_bytes(content)
+        try:
+            found = kp.archive.read_archive(path, "kernelpde run", 1)
+        except kp.InputError as error:
+            refused += str(path) in str(error)
+        else:
+            theta = found[1]["theta"]
+            np.testing.assert_array_equal(theta, expected[-1])
+    assert refused > 150
+
+
+def rewritten(path: Path, change) -> None:
+    """The same run with its facts and arrays changed, and written as a proper file."""
+    facts, arrays = kp.archive.read_archive(path, "kernelpde run", 1)
+    change(facts, arrays)
+    kp.archive.write_archive(path, "kernelpde run", 1, facts, arrays)
+
+
+WRONG = {
+    "shape of theta": lambda f, a: a.update(theta=np.zeros(7)),
+    "text for theta": lambda f, a: a.update(theta=np.array(["a"])),
+    "no theta": lambda f, a: a.pop("theta"),
+    "no state": lambda f, a: f.pop("state"),
+    "shape of the state": lambda f, a: a.update({"train.0": np.zeros((3, 1))}),
+    "other points": lambda f, a: a.update({"points.equation": a["points.equation"] + 1e-3}),
+    "other equation": lambda f, a: a.update({"probe.equation": a["probe.equation"] + 1}),
+    "other fields": lambda f, a: f["problem"].update(fields=["v"]),
+    "other settings": lambda f, a: f["settings"].update(tolerance="0.1"),
+    "unknown result": lambda f, a: f["state"].update(result="glorious"),
+    "no random state": lambda f, a: f["state"].update(random={}),
+    "records cut short": lambda f, a: a.update({"history.loss": a["history.loss"][:1]}),
+}
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_foreign_contents_are_refused_with_a_reason(tmp_path, run_file, what):
+    path = tmp_path / "run.kpde"
+    path.write_bytes(run_file)
+    rewritten(path, WRONG[what])
+    with pytest.raises(kp.InputError, match=r"run\.kpde"):
+        learned(path)
+
+
+def test_other_versions_kinds_and_nothing_are_refused(tmp_path, run_file):
+    path = tmp_path / "run.kpde"
+    kp.archive.write_archive(path, "kernelpde run", 2, {}, {})
+    with pytest.raises(kp.InputError, match=r"version 2; this program reads version 1"):
+        learned(path)
+    kp.archive.write_archive(path, "kernelpde solution", 1, {}, {})
+    with pytest.raises(kp.InputError, match="expected a kernelpde run file"):
+        learned(path)
+    path.write_text("hello")
+    with pytest.raises(kp.InputError, match="not a kernelpde run file"):
+        learned(path)
+
+
+def test_pickles_are_never_loaded(tmp_path, run_file):
+    path, trace = tmp_path / "run.kpde", tmp_path / "trace"
+
+    class Bad:
+        def __reduce__(self):
+            return (Path.write_text, (trace, "ran"))
+
+    np.save(tmp_path / "bad.npy", np.array([Bad()], dtype=object), allow_pickle=True)
+    trace.unlink(missing_ok=True)
+    content = (tmp_path / "bad.npy").read_bytes()
+    facts = json.dumps({"kind": "kernelpde run", "version": 1, "facts": {}, "digests": {}})
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("facts.json", facts)
+        archive.writestr("theta.npy", content)
+    with pytest.raises(kp.InputError):
+        learned(path)
+    assert not trace.exists()

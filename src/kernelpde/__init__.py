@@ -23,6 +23,7 @@ from kernelpde.errors import PrecisionError as PrecisionError
 from kernelpde.errors import SolveError as SolveError
 from kernelpde.evolve import Evolution as Evolution
 from kernelpde.evolve import march as march
+from kernelpde.export import export as export
 from kernelpde.geometry import Averages as Averages
 from kernelpde.geometry import Ball as Ball
 from kernelpde.geometry import Box as Box
@@ -64,4 +65,6 @@ from kernelpde.solve import RESULT as RESULT
 from kernelpde.solve import GaussNewton as GaussNewton
 from kernelpde.solve import LevenbergMarquardt as LevenbergMarquardt
 from kernelpde.solve import Solution as Solution
+from kernelpde.solve import load_solution as load_solution
+from kernelpde.solve import save_solution as save_solution
 from kernelpde.solve import solve as solve

@@ -1,5 +1,6 @@
 """Learning kernels: bilevel optimisation with a linearised inner problem."""
 
+from kernelpde.bilevel._checkpoint import read_notes as read_notes
 from kernelpde.bilevel._evaluation import Loss as Loss
 from kernelpde.bilevel._evaluation import Parameters as Parameters
 from kernelpde.bilevel._evaluation import outer_roots as outer_roots
@@ -18,6 +19,7 @@ from kernelpde.bilevel._outer import L2 as L2
 from kernelpde.bilevel._outer import LogNormal as LogNormal
 from kernelpde.bilevel._outer import fold_residual as fold_residual
 from kernelpde.bilevel._outer import leave_one_out_residual as leave_one_out_residual
+from kernelpde.bilevel._pictures import LearningHistory as LearningHistory
 from kernelpde.bilevel._record import LearningRecord as LearningRecord
 from kernelpde.bilevel._result import LEARNING as LEARNING
 from kernelpde.bilevel._validation import Folds as Folds

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import jax.numpy as jnp
 import numpy as np
@@ -17,6 +17,7 @@ from kernelpde.bilevel._optimizers import (
     OuterLevenbergMarquardt,
 )
 from kernelpde.bilevel._outer import AbstractRegularizer
+from kernelpde.bilevel._pictures import LearningHistory, plot_learning
 from kernelpde.bilevel._record import LearningRecord
 from kernelpde.bilevel._result import LEARNING
 from kernelpde.bilevel._run import Run
@@ -28,6 +29,9 @@ from kernelpde.linalg import Dense
 from kernelpde.precision import require_float64
 from kernelpde.problem import Problem
 from kernelpde.solve import GaussNewton, LevenbergMarquardt, Solution, solve
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +55,7 @@ class Learned:
     solution: Solution | None
     result: LEARNING
     factorisations: int
-    history: tuple[LearningRecord, ...]
+    history: LearningHistory
     evaluations: tuple[LearningRecord, ...]
     solver: Dense
     spread: np.ndarray | None
@@ -62,6 +66,10 @@ class Learned:
         theta = jnp.asarray(parameters.vector + by)
         found = self.problem.with_kernels(parameters.kernels(theta))
         return found.with_noises(parameters.noises(theta))
+
+    def plot(self) -> "Figure":
+        """Draw the outer loss, the residuals and the hyperparameters over the run."""
+        return plot_learning(self.history, self.evaluations)
 
     @property
     def kernels(self) -> Kernels:
@@ -275,7 +283,7 @@ def learn(
         solution,
         run.result,
         run.factorisations,
-        tuple(run.history),
+        LearningHistory(run.history),
         tuple(run.evaluations),
         final_solver,
         run.spread,

@@ -8,6 +8,9 @@ from kernelpde.geometry._domain import AbstractDomain as AbstractDomain
 from kernelpde.geometry._domain import Ball as Ball
 from kernelpde.geometry._domain import Box as Box
 from kernelpde.geometry._domain import Combination as Combination
+from kernelpde.geometry._grid import Grid as Grid
+from kernelpde.geometry._grid import bounding_box as bounding_box
+from kernelpde.geometry._grid import grid_over as grid_over
 from kernelpde.geometry._region import AbstractRegion as AbstractRegion
 from kernelpde.geometry._region import Patch as Patch
 from kernelpde.geometry._region import Patches as Patches

@@ -1,8 +1,9 @@
 """The Gaussian posterior of everything a problem is asked to find."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
@@ -26,7 +27,10 @@ from kernelpde.geometry import Averages
 from kernelpde.inference._compressed import Compressed, compressed, compressed_variance, pivots
 from kernelpde.linalg import Dense, DenseFactor
 from kernelpde.problem import Block, Parameter, Residual, Rows, linearised
-from kernelpde.solve import Solution
+from kernelpde.solve import Solution, field_names
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 _CHUNK = 1024
 """So many functionals are conditioned at a time."""
@@ -130,6 +134,31 @@ class Posterior:
             for condition, (a, b) in zip(problem.conditions, pairwise(ends), strict=True)
             if np.any(condition.noise_level > 0)
         }
+
+    def plot(
+        self,
+        *fields: str,
+        references: Mapping[str, Callable] | None = None,
+        points: bool = True,
+        at: Mapping[str, float] | None = None,
+        resolution: int | None = None,
+        units: Mapping[str, str] | None = None,
+    ) -> "Figure":
+        """Draw the fields with their standard deviations; on a line with 95% bands.
+
+        **Arguments:** as for `Solution.plot`.
+        """
+        names = fields or tuple(field_names(self.solution.problem))
+        return self.solution.plot(
+            *names,
+            references=references,
+            deviations={name: self[name].deviation for name in names},
+            residuals=(),
+            points=points,
+            at=at,
+            resolution=resolution,
+            units=units,
+        )
 
     def _of_parameter(self, name: str) -> Functionals:
         problem = self.solution.problem

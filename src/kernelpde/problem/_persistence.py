@@ -1,6 +1,7 @@
 """Learned hyperparameters on disk: JSON, exact to the last bit, applied to any problem they fit."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,7 @@ def save_kernels(path: str | Path, problem: Problem) -> None:
         "format": _FORMAT,
         "version": _VERSION,
         "fields": [field.name for field in problem.fields],
-        "numbers": {name: leaf.tolist() for name, leaf in _leaves(problem).items()},
+        "numbers": {name: leaf.tolist() for name, leaf in kernel_numbers(problem).items()},
     }
     # Written beside and moved: a reader never sees half a file.
     beside = target.with_name(target.name + ".part")
@@ -53,11 +54,21 @@ def load_kernels(path: str | Path, problem: Problem) -> Problem:
         raise InputError(
             f"{path}: holds kernels of the fields {stored.get('fields')}; expected {names}."
         )
-    numbers, present = stored.get("numbers"), _leaves(problem)
-    if not isinstance(numbers, dict) or set(numbers) != set(present):
+    numbers = stored.get("numbers")
+    if not isinstance(numbers, dict):
+        raise InputError(f"{path}: holds no hyperparameters.")
+    try:
+        return with_kernel_numbers(problem, numbers)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from error
+
+
+def with_kernel_numbers(problem: Problem, numbers: Mapping[str, Any]) -> Problem:
+    """The same problem with other numbers in its kernels, by the names of `kernel_numbers`."""
+    present = kernel_numbers(problem)
+    if set(numbers) != set(present):
         raise InputError(
-            f"{path}: its hyperparameters do not fit these kernels; got "
-            f"{sorted(numbers) if isinstance(numbers, dict) else numbers}, expected "
+            f"its hyperparameters do not fit these kernels; got {sorted(numbers)}, expected "
             f"{sorted(present)}."
         )
     arrays = {}
@@ -65,10 +76,10 @@ def load_kernels(path: str | Path, problem: Problem) -> Problem:
         try:
             arrays[name] = np.asarray(numbers[name], dtype=np.float64)
         except (TypeError, ValueError) as error:
-            raise InputError(f"{path}: {name} does not hold numbers.") from error
+            raise InputError(f"{name} does not hold numbers.") from error
         if arrays[name].shape != leaf.shape or not np.isfinite(arrays[name]).all():
             raise InputError(
-                f"{path}: {name} must hold finite numbers of shape {leaf.shape}; "
+                f"{name} must hold finite numbers of shape {leaf.shape}; "
                 f"got shape {arrays[name].shape}."
             )
 
@@ -94,7 +105,8 @@ def _read(path: Path) -> dict[str, Any]:
     return stored
 
 
-def _leaves(problem: Problem) -> dict[str, np.ndarray]:
+def kernel_numbers(problem: Problem) -> dict[str, np.ndarray]:
+    """The hyperparameters of a problem's kernels as they keep them, logarithms of positive ones."""
     return {
         _name(where): np.asarray(leaf)
         for where, leaf in jax.tree_util.tree_leaves_with_path(problem.kernels)

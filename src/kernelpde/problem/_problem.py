@@ -146,6 +146,11 @@ class Problem:
             raise InputError(f"Unknown condition {name!r}; the problem has {', '.join(names)}.")
         return names.index(name)
 
+    def has_own_points(self, name: str) -> bool:
+        """Whether a condition comes with its points, so that none can be drawn."""
+        region = self.conditions[self.condition_index(name)].region
+        return isinstance(region, PointCloud | Averages)
+
     def collocate(
         self,
         points: Mapping[str, int | Numbers] | None = None,

@@ -1,7 +1,13 @@
 """Solving problems with given kernels."""
 
+from kernelpde.solve._persistence import load_solution as load_solution
+from kernelpde.solve._persistence import save_solution as save_solution
+from kernelpde.solve._persistence import solution_notes as solution_notes
+from kernelpde.solve._pictures import field_names as field_names
+from kernelpde.solve._pictures import grid_of as grid_of
 from kernelpde.solve._result import RESULT as RESULT
 from kernelpde.solve._solution import FieldView as FieldView
+from kernelpde.solve._solution import History as History
 from kernelpde.solve._solution import Record as Record
 from kernelpde.solve._solution import Solution as Solution
 from kernelpde.solve._solve import GaussNewton as GaussNewton

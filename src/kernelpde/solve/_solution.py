@@ -1,7 +1,8 @@
 """What a solve returns."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -13,7 +14,11 @@ from kernelpde.compiling import compiled
 from kernelpde.errors import InputError
 from kernelpde.functionals import DEFAULT_MEMORY, Functionals, Kernels, Term, jets
 from kernelpde.problem import Block, Problem
+from kernelpde.solve._pictures import plot_lengthscales, plot_records, plot_solution
 from kernelpde.solve._result import RESULT
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 _evaluate = compiled(jets)
 
@@ -44,6 +49,14 @@ class Record:
     change: float
     nugget: float
     seconds: float
+
+
+class History(tuple[Record, ...]):
+    """The records of a solve, in order."""
+
+    def plot(self) -> "Figure":
+        """Residuals per condition and changes over the steps."""
+        return plot_records(self)
 
 
 class FieldView:
@@ -142,7 +155,7 @@ class Solution:
     result: RESULT
     nugget: float
     condition: float
-    history: tuple[Record, ...]
+    history: History
 
     @property
     def converged(self) -> bool:
@@ -205,6 +218,57 @@ class Solution:
         residual = self.problem.residuals[self.problem.condition_index(condition)]
         where = jnp.asarray(np.asarray(points, dtype=np.float64))
         return _true_residual(residual, where, self.jets(residual.terms, where))
+
+    def plot(
+        self,
+        *fields: str,
+        references: Mapping[str, Callable] | None = None,
+        deviations: Mapping[str, Callable] | None = None,
+        residuals: Sequence[str] | None = None,
+        points: bool = True,
+        at: Mapping[str, float] | None = None,
+        resolution: int | None = None,
+        units: Mapping[str, str] | None = None,
+    ) -> "Figure":
+        """Draw the fields, and beside them how far to trust them.
+
+        On a line as curves, in the plane and in space-time as colours; with more coordinates two
+        of them are free and the others are held in the middle of the domain, or as `at` says.
+
+        **Arguments:**
+
+        - `*fields`: which; all if none is named.
+        - `references`: for each field with a known solution a function of points `(n, d)`: the
+          error is drawn.
+        - `deviations`: for each field a function of points that gives its standard deviation;
+          `posterior.plot()` knows them.
+        - `residuals`: the conditions whose residual is drawn; those on whole domains if left out.
+        - `points`: mark the collocation points on the first picture.
+        - `at`: coordinates to hold, for example `{"z": 0.5}`.
+        - `resolution`: points along each coordinate.
+        - `units`: of fields and coordinates, for the labels.
+
+        **Returns:**
+
+        A matplotlib figure: `solution.plot().savefig("u.png")`.
+        """
+        return plot_solution(
+            self,
+            fields or None,
+            references or {},
+            deviations or {},
+            residuals,
+            points,
+            at,
+            resolution,
+            units or {},
+        )
+
+    def plot_lengthscales(
+        self, *, at: Mapping[str, float] | None = None, units: Mapping[str, str] | None = None
+    ) -> "Figure":
+        """Draw the lengthscales of kernels for which they vary from place to place."""
+        return plot_lengthscales(self.problem, at, units or {})
 
     def __repr__(self) -> str:
         rows = sum(

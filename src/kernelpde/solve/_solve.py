@@ -15,7 +15,7 @@ from kernelpde.linalg import LINEAR, Dense
 from kernelpde.precision import require_float64
 from kernelpde.problem import Block, Problem
 from kernelpde.solve._result import RESULT
-from kernelpde.solve._solution import Record, Solution
+from kernelpde.solve._solution import History, Record, Solution
 from kernelpde.solve._step import Outcome, expansion_of, take_step, zero_state
 
 _ROUNDING = 1e-6
@@ -356,5 +356,5 @@ class _Iteration:
             result,
             self.history[-1].nugget,
             self.condition,
-            tuple(self.history),
+            History(self.history),
         )

@@ -1,0 +1,245 @@
+"""Pictures of functions on grids and of numbers over steps, with matplotlib.
+
+Colours can be told apart with the common kinds of colour blindness and in grey.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from kernelpde.errors import InputError
+from kernelpde.geometry import Grid
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+"""Okabe and Ito's."""
+
+MARKERS = "osD^vP*"
+
+STYLE: Any = {
+    "font.size": 10,
+    "axes.titlesize": 10,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "figure.dpi": 110,
+    "savefig.dpi": 150,
+}
+
+Kind = Literal["values", "sizes", "decades"]
+
+
+@dataclass(frozen=True, eq=False)
+class Panel:
+    """A function to be drawn.
+
+    **Attributes:**
+
+    - `title`: above it.
+    - `values`: at the points of the grid, NaN where there are none.
+    - `kind`: "values" of either sign, "sizes" from zero up, or "decades" on a logarithmic scale.
+    - `label`: of its colours.
+    - `beside`: in one dimension, another function to be drawn dashed, with its name.
+    - `band`: in one dimension, the half width of a band around it.
+    - `points`: sets of points to be marked, by name, in the free coordinates.
+    """
+
+    title: str
+    values: np.ndarray
+    kind: Kind = "values"
+    label: str = ""
+    beside: tuple[str, np.ndarray] | None = None
+    band: np.ndarray | None = None
+    points: Mapping[str, np.ndarray] = field(default_factory=dict)
+
+
+def pyplot():
+    """matplotlib's, or advice."""
+    try:
+        from matplotlib import pyplot as plt
+    except ImportError as error:  # pragma: no cover
+        raise InputError(
+            "Pictures need matplotlib: pip install 'kernelpde[plot]', or pip install matplotlib."
+        ) from error
+    return plt
+
+
+def draw_panels(
+    panels: Sequence[Panel], grid: Grid, units: Mapping[str, str] | None = None
+) -> "Figure":
+    """A figure with one panel for each function, on a line or in a plane."""
+    if len(grid.axes) > 2:
+        raise InputError(
+            f"A picture has one or two free coordinates; got {', '.join(grid.axes)}. Hold some of "
+            "them, as in at={'z': 0.5}."
+        )
+    plt = pyplot()
+    columns = min(len(panels), 4)
+    rows = -(-len(panels) // columns)
+    with plt.rc_context(STYLE):
+        figure, axes = plt.subplots(
+            rows,
+            columns,
+            figsize=(3.3 * columns + 0.4, 2.9 * rows),
+            squeeze=False,
+            layout="constrained",
+        )
+        drawn = _draw_line if len(grid.axes) == 1 else _draw_plane
+        for axis, panel in zip(axes.flat, panels, strict=False):
+            drawn(axis, panel, grid, units or {})
+        for axis in axes.flat[len(panels) :]:
+            axis.set_axis_off()
+        if grid.held:
+            at = ", ".join(f"{name} = {value:g}" for name, value in grid.held.items())
+            figure.suptitle(f"at {at}", fontsize=9)
+    return figure
+
+
+def labelled(name: str, units: Mapping[str, str]) -> str:
+    """A name with its unit, if it has one."""
+    return f"{name} [{units[name]}]" if name in units else name
+
+
+def _draw_line(axis: "Axes", panel: Panel, grid: Grid, units: Mapping[str, str]) -> None:
+    (name, numbers), *_ = grid.axes.items()
+    if panel.kind == "decades":
+        axis.set_yscale("log")
+    if panel.band is not None:
+        low, high = panel.values - panel.band, panel.values + panel.band
+        axis.fill_between(numbers, low, high, color=COLOURS[0], alpha=0.25, lw=0, label="95%")
+    if panel.beside is not None:
+        other, values = panel.beside
+        axis.plot(numbers, values, "--", color="0.25", lw=1.2, label=other, zorder=3)
+    axis.plot(numbers, panel.values, color=COLOURS[0], lw=1.6, label=panel.label or None)
+    for (mark, points), colour in zip(panel.points.items(), COLOURS[1:], strict=False):
+        axis.plot(
+            points[:, 0],
+            np.zeros(len(points)),
+            "|",
+            ms=7,
+            color=colour,
+            label=mark,
+            transform=axis.get_xaxis_transform(),
+            clip_on=False,
+        )
+    axis.grid(alpha=0.3)
+    axis.set(title=panel.title, xlabel=labelled(name, units), ylabel=panel.label)
+    if panel.beside is not None or panel.band is not None or panel.points:
+        axis.legend(fontsize=8)
+
+
+def _draw_plane(axis: "Axes", panel: Panel, grid: Grid, units: Mapping[str, str]) -> None:
+    from matplotlib.colors import LogNorm, TwoSlopeNorm
+
+    (first, across), (second, upwards) = grid.axes.items()
+    values = np.ma.masked_invalid(panel.values.T)
+    shown: dict[str, Any] = {"shading": "gouraud", "rasterized": True}
+    if values.mask.any():
+        shown["shading"] = "nearest"
+    low, high = (0.0, 1.0) if values.count() == 0 else (float(values.min()), float(values.max()))
+    if panel.kind == "decades":
+        top = max(high, 1e-300)
+        shown |= {"cmap": "magma", "norm": LogNorm(max(low, 1e-6 * top), top)}
+        values = np.ma.maximum(values, max(low, 1e-6 * top))
+    elif panel.kind == "sizes":
+        shown |= {"cmap": "magma", "vmin": 0.0, "vmax": high}
+    elif low < 0.0 < high and min(-low, high) > 0.05 * max(-low, high):
+        size = max(-low, high)
+        shown |= {"cmap": "RdBu_r", "norm": TwoSlopeNorm(0.0, -size, size)}
+    else:
+        shown |= {"cmap": "viridis"}
+    mesh = axis.pcolormesh(across, upwards, values, **shown)
+    bar = axis.figure.colorbar(mesh, ax=axis, shrink=0.9, label=panel.label)
+    if panel.kind != "decades":
+        bar.ax.ticklabel_format(scilimits=(-2, 3))
+    for (mark, points), colour in zip(panel.points.items(), ("black", *COLOURS[1:]), strict=False):
+        size = float(np.clip(60 / np.sqrt(max(len(points), 1)), 1.0, 5.0))
+        axis.plot(
+            points[:, 0], points[:, 1], ".", ms=size, mew=0, color=colour, label=mark, clip_on=False
+        )
+    axis.set(title=panel.title, xlabel=labelled(first, units), ylabel=labelled(second, units))
+    if panel.points:
+        axis.legend(
+            fontsize=7,
+            loc="upper center",
+            bbox_to_anchor=(0.5, -0.2),
+            ncols=3,
+            markerscale=2,
+            frameon=False,
+            handletextpad=0.1,
+            columnspacing=0.8,
+        )
+    if "t" not in grid.axes and np.ptp(across) > 0:
+        ratio = float(np.ptp(upwards) / np.ptp(across))
+        axis.set_aspect("equal" if 1 / 3 < ratio < 3 else "auto")
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """Numbers over steps, to be drawn.
+
+    **Attributes:**
+
+    - `name`: in the legend.
+    - `steps`, `values`: what to draw.
+    - `faint`: whether they are in the background.
+    """
+
+    name: str
+    steps: np.ndarray
+    values: np.ndarray
+    faint: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Chart:
+    """Curves in one picture.
+
+    **Attributes:**
+
+    - `title`, `xlabel`: above and below.
+    - `curves`: what is in it.
+    - `logarithmic`: whether numbers are shown by decades; only if all are positive.
+    """
+
+    title: str
+    xlabel: str
+    curves: Sequence[Curve]
+    logarithmic: bool = True
+
+
+def draw_charts(charts: Sequence[Chart]) -> "Figure":
+    """A figure with one chart beside the other."""
+    plt = pyplot()
+    with plt.rc_context(STYLE):
+        figure, axes = plt.subplots(
+            1, len(charts), figsize=(4.2 * len(charts), 3.2), squeeze=False, layout="constrained"
+        )
+        for axis, chart in zip(axes.flat, charts, strict=True):
+            _draw_chart(axis, chart)
+    return figure
+
+
+def _draw_chart(axis: "Axes", chart: Chart) -> None:
+    shown = [curve for curve in chart.curves if np.isfinite(curve.values).any()]
+    positive = all(np.nanmin(curve.values) > 0 for curve in shown)
+    if chart.logarithmic and positive:
+        axis.set_yscale("log")
+    strong = 0
+    for curve in shown:
+        if curve.faint:
+            axis.plot(curve.steps, curve.values, ".", ms=3, color="0.65", label=curve.name)
+            continue
+        colour, marker = COLOURS[strong % len(COLOURS)], MARKERS[strong % len(MARKERS)]
+        axis.plot(
+            curve.steps, curve.values, f"{marker}-", ms=3.5, lw=1.3, color=colour, label=curve.name
+        )
+        strong += 1
+    axis.grid(alpha=0.3)
+    axis.set(title=chart.title, xlabel=chart.xlabel)
+    if any(curve.name for curve in shown):
+        axis.legend(fontsize=8)

@@ -1,0 +1,130 @@
+"""Solutions on disk."""
+
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from kernelpde.archive import read_archive, write_archive
+from kernelpde.errors import InputError
+from kernelpde.functionals import Functionals, Term
+from kernelpde.problem import Problem, kernel_numbers, with_kernel_numbers
+from kernelpde.solve._result import RESULT
+from kernelpde.solve._solution import History, Record, Solution
+
+_KIND, _VERSION = "kernelpde solution", 1
+
+
+def save_solution(
+    path: str | Path, solution: Solution, notes: dict[str, Any] | None = None
+) -> None:
+    """Write a solution: its points, its weights, its kernels' numbers, its history.
+
+    **Arguments:**
+
+    - `path`: a file, replaced if it exists; an ordinary .npz.
+    - `solution`: what to write.
+    - `notes`: facts to be kept with it, whatever JSON can hold.
+    """
+    arrays: dict[str, Any] = {
+        f"kernels.{name}": leaf for name, leaf in kernel_numbers(solution.problem).items()
+    }
+    arrays |= {f"block.{n}": leaf for n, leaf in enumerate(jax.tree.leaves(solution.blocks))}
+    for n, batch in enumerate(solution.expansion):
+        arrays |= {f"points.{n}": batch.points, f"coefficients.{n}": batch.coefficients}
+    facts = {
+        "fields": [field.name for field in solution.problem.fields],
+        "conditions": [condition.name for condition in solution.problem.conditions],
+        "coordinates": list(solution.problem.space.coordinates),
+        "counts": [len(block.points) for block in solution.blocks],
+        "terms": [[[t.field, t.orders] for t in batch.terms] for batch in solution.expansion],
+        "widths": [batch.width for batch in solution.expansion],
+        "residuals": solution.residuals,
+        "result": solution.result.name,
+        "nugget": solution.nugget,
+        "condition": solution.condition,
+        "history": [vars(record) for record in solution.history],
+        "notes": notes or {},
+    }
+    write_archive(
+        path, _KIND, _VERSION, facts, {name: np.asarray(array) for name, array in arrays.items()}
+    )
+
+
+def solution_notes(path: str | Path) -> dict[str, Any]:
+    """What was noted with a solution."""
+    notes = read_archive(path, _KIND, _VERSION)[0].get("notes")
+    return notes if isinstance(notes, dict) else {}
+
+
+def load_solution(path: str | Path, problem: Problem) -> Solution:
+    """The solution in a file, to be evaluated, drawn and exported.
+
+    **Arguments:**
+
+    - `path`: written by `save_solution`.
+    - `problem`: the problem that was solved, its kernels of the same make, whatever their numbers:
+      formulas are in your program, not in the file.
+    """
+    facts, arrays = read_archive(path, _KIND, _VERSION)
+    try:
+        return _loaded(facts, arrays, problem)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from error
+    except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
+        raise InputError(f"{path}: is no solution of this problem ({error}).") from error
+
+
+def _loaded(facts: dict[str, Any], arrays: dict[str, np.ndarray], problem: Problem) -> Solution:
+    expected = {
+        "fields": [field.name for field in problem.fields],
+        "conditions": [condition.name for condition in problem.conditions],
+        "coordinates": list(problem.space.coordinates),
+    }
+    for what, names in expected.items():
+        if facts[what] != names:
+            raise InputError(f"holds the {what} {facts[what]}; expected {names}.")
+    numbers = {
+        name.removeprefix("kernels."): array
+        for name, array in arrays.items()
+        if name.startswith("kernels.")
+    }
+    dimension = len(problem.space.coordinates)
+    expansion = []
+    for n, (terms, width) in enumerate(zip(facts["terms"], facts["widths"], strict=True)):
+        points, coefficients = arrays[f"points.{n}"], arrays[f"coefficients.{n}"]
+        if points.shape[1:] != (dimension,) or coefficients.shape != (len(points), len(terms)):
+            raise InputError(f"has arrays of shapes that do not fit: {points.shape}.")
+        expansion.append(
+            Functionals(
+                jnp.asarray(points),
+                jnp.asarray(coefficients),
+                tuple(
+                    Term(int(f), tuple(tuple(map(int, order)) for order in orders))
+                    for f, orders in terms
+                ),
+                int(width),
+            )
+        )
+    counts = {
+        name: 2 if count > 1 else 1
+        for name, count in zip(facts["conditions"], facts["counts"], strict=True)
+        if not problem.has_own_points(name)
+    }
+    like = problem.collocate(counts)
+    leaves, structure = jax.tree.flatten(like)
+    blocks = jax.tree.unflatten(
+        structure, [jnp.asarray(arrays[f"block.{n}"]) for n in range(len(leaves))]
+    )
+    return Solution(
+        with_kernel_numbers(problem, numbers),
+        blocks,
+        tuple(expansion),
+        {name: dict(sizes) for name, sizes in facts["residuals"].items()},
+        RESULT[facts["result"]],
+        float(facts["nugget"]),
+        float(facts["condition"]),
+        History(Record(**record) for record in facts["history"]),
+    )

@@ -1,0 +1,132 @@
+"""Solutions on disk and in other programs' formats, read back by those programs."""
+
+import csv
+
+import numpy as np
+import pytest
+
+import kernelpde as kp
+from kernelpde.gallery import coupled, elliptic, schrodinger, source
+
+
+@pytest.fixture(scope="module")
+def cube() -> kp.Solution:
+    box = kp.Box(x=(0, 1), y=(0, 2), z=(-1, 1))
+    problem = kp.Problem(
+        kp.Condition("equation", box.interior, lambda x, u: u.laplacian - x[0]),
+        kp.Condition("boundary", box.boundary, lambda x, u: u.value),
+        fields=[kp.Field("u", kp.Gaussian(0.8))],
+    )
+    return kp.solve(problem, {"equation": 60, "boundary": 60}, throw=False)
+
+
+@pytest.fixture(scope="module")
+def disk() -> kp.Solution:
+    ball = kp.Ball((0.0, 0.0), 1.0, coordinates=("x", "y"))
+    problem = kp.Problem(
+        kp.Condition("equation", ball.interior, lambda x, u: u.laplacian + 4.0),
+        kp.Condition("boundary", ball.boundary, lambda x, u: u.value),
+        fields=[kp.Field("u", kp.Gaussian(1.0))],
+    )
+    return kp.solve(problem, {"equation": 80, "boundary": 40}, throw=False)
+
+
+def test_npz_and_csv_hold_the_values(tmp_path, cube):
+    with np.load(kp.export(cube, tmp_path / "u.npz", resolution=(3, 4, 5))) as found:
+        mesh = np.stack(np.meshgrid(found["x"], found["y"], found["z"], indexing="ij"), axis=-1)
+        np.testing.assert_array_equal(found["u"], cube["u"](mesh))
+    path = kp.export(cube, tmp_path / "u.csv", resolution=3, at={"z": 0.5})
+    with open(path, newline="") as file:
+        rows = [{k: float(v) for k, v in row.items()} for row in csv.DictReader(file)]
+    assert len(rows) == 9
+    points = np.array([[row["x"], row["y"], row["z"]] for row in rows])
+    np.testing.assert_array_equal([row["u"] for row in rows], cube["u"](points))
+
+
+def test_netcdf_has_named_dimensions(tmp_path, cube):
+    xarray = pytest.importorskip("xarray")
+    path = kp.export(
+        cube, tmp_path / "u.nc", resolution=4, extra={"twice": lambda p: 2 * cube["u"](p)}
+    )
+    with xarray.open_dataset(path, engine="scipy") as found:
+        assert found["u"].dims == ("x", "y", "z")
+        there = found["u"].sel(x=1 / 3, y=2 / 3, z=-1 / 3, method="nearest")
+        assert float(there) == pytest.approx(
+            float(cube["u"](np.array([1 / 3, 2 / 3, -1 / 3]))), abs=1e-11
+        )
+        np.testing.assert_array_equal(found["twice"], 2 * found["u"])
+
+
+def test_vtu_of_a_volume_read_by_meshio(tmp_path, cube):
+    meshio = pytest.importorskip("meshio")
+    found = meshio.read(kp.export(cube, tmp_path / "u.vtu", resolution=4))
+    assert {block.type: len(block.data) for block in found.cells} == {"hexahedron": 27}
+    np.testing.assert_array_equal(found.point_data["u"], cube["u"](found.points))
+    corners = found.points[found.cells[0].data]
+    edges = np.stack([corners[:, 1] - corners[:, 0], corners[:, 3] - corners[:, 0]], axis=1)
+    volume = np.einsum(
+        "ci,ci->c", np.cross(edges[:, 0], edges[:, 1]), corners[:, 4] - corners[:, 0]
+    )
+    assert volume.sum() == pytest.approx(4.0)
+    assert (volume > 0).all()
+
+
+def test_vtu_leaves_out_what_is_outside(tmp_path, disk):
+    meshio = pytest.importorskip("meshio")
+    found = meshio.read(kp.export(disk, tmp_path / "u.vtu", resolution=41))
+    (block,) = found.cells
+    assert block.type == "quad"
+    assert np.hypot(*found.points[:, :2].T).max() < 1
+    assert len(block.data) * 0.05**2 == pytest.approx(np.pi, rel=0.1)
+    exact = 1 - found.points[:, 0] ** 2 - found.points[:, 1] ** 2
+    np.testing.assert_allclose(found.point_data["u"], exact, atol=1e-5)
+
+
+def test_vtu_of_points(tmp_path, disk):
+    meshio = pytest.importorskip("meshio")
+    points = np.random.default_rng(0).uniform(-0.5, 0.5, (7, 2))
+    found = meshio.read(kp.export(disk, tmp_path / "u.vtu", points=points))
+    assert [block.type for block in found.cells] == ["vertex"]
+    np.testing.assert_array_equal(found.point_data["u"], disk["u"](points))
+
+
+def test_bad_requests_say_what_would_do(tmp_path, disk):
+    with pytest.raises(kp.InputError, match=r"must end in \.npz, \.csv"):
+        kp.export(disk, tmp_path / "u.xlsx")
+    with pytest.raises(kp.InputError, match=r"shape \(n, 2\)"):
+        kp.export(disk, tmp_path / "u.csv", points=np.zeros((3, 3)))
+
+
+EXAMPLES = {
+    "elliptic": (elliptic, {"equation": 60, "boundary": 24}),
+    "two fields": (coupled, None),
+    "complex and periodic": (schrodinger, {"equation": 60, "initial": 20}),
+    "data and numbers": (source, None),
+}
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_solutions_come_back_bit_for_bit(tmp_path, name):
+    factory, points = EXAMPLES[name]
+    example = factory()
+    counts = {k: max(v // 8, 4) for k, v in example.points.items()} if points is None else points
+    solution = kp.solve(example.problem, counts, throw=False, max_steps=3)
+    kp.save_solution(tmp_path / "u.kpde", solution)
+    found = kp.load_solution(tmp_path / "u.kpde", factory().problem)
+    some = example.grid[::97]
+    for field in example.references:
+        np.testing.assert_array_equal(found[field](some), solution[field](some))
+    assert repr(found) == repr(solution)
+    assert found.history == solution.history
+    for ours, theirs in zip(found.blocks, solution.blocks, strict=True):
+        np.testing.assert_array_equal(ours.points, theirs.points)
+
+
+def test_solutions_of_other_problems_are_refused(tmp_path, cube, disk):
+    kp.save_solution(tmp_path / "u.kpde", cube)
+    with pytest.raises(kp.InputError, match=r"u\.kpde: holds the coordinates"):
+        kp.load_solution(tmp_path / "u.kpde", disk.problem)
+    with pytest.raises(kp.InputError, match=r"of shape \(3,\); got shape \(\)"):
+        kp.load_solution(
+            tmp_path / "u.kpde", cube.problem.with_kernels((kp.Matern(2.5, [1.0, 1.0, 1.0]),))
+        )

@@ -1,0 +1,144 @@
+"""What is drawn is what was computed."""
+
+import numpy as np
+import pytest
+
+import kernelpde as kp
+from kernelpde.geometry import grid_over
+from kernelpde.solve import grid_of
+
+matplotlib = pytest.importorskip("matplotlib")
+matplotlib.use("Agg")
+
+
+@pytest.fixture(autouse=True)
+def closed():
+    yield
+    matplotlib.pyplot.close("all")
+
+
+def poisson(domain, **options) -> kp.Problem:
+    return kp.Problem(
+        kp.Condition("equation", domain.interior, lambda x, u: u.laplacian + 1.0),
+        kp.Condition("boundary", domain.boundary, lambda x, u: u.value),
+        fields=[kp.Field("u", kp.Gaussian(0.5))],
+        **options,
+    )
+
+
+@pytest.fixture(scope="module")
+def square() -> kp.Solution:
+    return kp.solve(poisson(kp.Box(x=(0, 1), y=(0, 2))), {"equation": 80, "boundary": 40})
+
+
+def by_title(figure, title: str):
+    found = [axis for axis in figure.axes if axis.get_title() == title]
+    assert len(found) == 1, [axis.get_title() for axis in figure.axes]
+    return found[0]
+
+
+def mesh_of(axis) -> np.ndarray:
+    return np.ma.filled(axis.collections[0].get_array().astype(float), np.nan)
+
+
+def test_plane_shows_values_errors_residuals_and_points(square):
+    figure = square.plot(
+        references={"u": lambda p: p[:, 0]}, resolution=21, units={"u": "K", "x": "m"}
+    )
+    x, y = np.meshgrid(np.linspace(0, 1, 21), np.linspace(0, 2, 21))
+    points = np.stack([x, y], axis=-1)
+    values = np.asarray(square["u"](points))
+    shown = by_title(figure, "solution u")
+    np.testing.assert_allclose(mesh_of(shown).reshape(21, 21), values, atol=1e-12)
+    error = mesh_of(by_title(figure, "error of u")).reshape(21, 21)
+    np.testing.assert_allclose(error, np.abs(values - x), atol=1e-12)
+    residual = np.abs(square.residual("equation", points.reshape(-1, 2))[:, 0])
+    drawn = mesh_of(by_title(figure, "residual of equation"))
+    np.testing.assert_allclose(drawn.reshape(-1), np.maximum(residual, 1e-6 * residual.max()))
+    assert shown.get_xlabel() == "x [m]"
+    assert shown.get_ylabel() == "y"
+    marked = {line.get_label(): line.get_xydata() for line in shown.get_lines()}
+    np.testing.assert_array_equal(marked["equation"], square.blocks[0].points)
+    np.testing.assert_array_equal(marked["boundary"], square.blocks[1].points)
+    assert any(axis.get_ylabel() == "u [K]" for axis in figure.axes)
+
+
+def test_outside_the_domain_nothing_is_drawn():
+    ring = kp.Ball((0.0, 0.0), 1.0, coordinates=("x", "y")) - kp.Ball(
+        (0.0, 0.0), 0.4, coordinates=("x", "y")
+    )
+    solution = kp.solve(poisson(ring), {"equation": 150, "boundary": 80}, throw=False)
+    axis = by_title(solution.plot(resolution=31), "solution u")
+    drawn = mesh_of(axis).reshape(31, 31)
+    x, y = np.meshgrid(np.linspace(-1, 1, 31), np.linspace(-1, 1, 31))
+    radius = np.hypot(x, y)
+    np.testing.assert_array_equal(np.isfinite(drawn), (radius < 1) & (radius > 0.4))
+
+
+def test_line_shows_reference_and_band():
+    problem = poisson(kp.Box(x=(0, 1)))
+    solution = kp.solve(problem, {"equation": 12, "boundary": 2})
+    figure = solution.plot(
+        references={"u": lambda p: 0.5 * p[:, 0] * (1 - p[:, 0])},
+        deviations={"u": lambda p: np.full(len(p), 0.1)},
+    )
+    axis = by_title(figure, "solution u")
+    lines = {line.get_label(): line.get_xydata() for line in axis.get_lines()}
+    where = lines["u"][:, :1]
+    np.testing.assert_allclose(lines["u"][:, 1], solution["u"](where), atol=1e-13)
+    np.testing.assert_allclose(lines["reference"][:, 1], 0.5 * where[:, 0] * (1 - where[:, 0]))
+    band = axis.collections[0].get_paths()[0].vertices[:, 1]
+    assert np.ptp(band) == pytest.approx(np.ptp(lines["u"][:, 1]) + 2 * 1.96 * 0.1, rel=1e-6)
+
+
+def test_slices_hold_the_rest_in_the_middle_or_where_asked():
+    problem = poisson(kp.Box(x=(0, 1), y=(0, 1), z=(0, 4)))
+    assert grid_of(problem, 5, free=2).held == {"z": 2.0}
+    grid = grid_of(problem, 5, {"x": 0.25}, free=2)
+    assert grid.held == {"x": 0.25}
+    np.testing.assert_array_equal(grid.points[:, 0], 0.25)
+    assert grid.shape == (5, 5)
+    with pytest.raises(kp.InputError, match="no coordinate w"):
+        grid_of(problem, 5, {"w": 0.0})
+    with pytest.raises(kp.InputError, match="at least 2 numbers"):
+        grid_over([problem.conditions[0].region], ("x", "y", "z"), 1)
+
+
+def test_learning_and_solving_draw_their_records():
+    problem = poisson(kp.Box(x=(0, 1), y=(0, 1)))
+    found = kp.learn(problem, {"equation": 50, "boundary": 30}, throw=False, max_steps=5)
+    figure = found.plot()
+    steps = {line.get_label(): line.get_xydata() for line in figure.axes[0].get_lines()}
+    np.testing.assert_array_equal(steps["steps"][:, 1], [r.loss for r in found.history])
+    assert len(steps["evaluations"]) == len(found.evaluations)
+    path = figure.axes[2].get_lines()[0].get_ydata()
+    np.testing.assert_array_equal(
+        path, [r.hyperparameters["u"]["lengthscale"] for r in found.history]
+    )
+    residuals = {line.get_label(): line.get_ydata() for line in figure.axes[1].get_lines()}
+    assert residuals["equation"][-1] == found.history[-1].residuals["equation"]
+    drawn = found.solution.history.plot().axes[0].get_lines()[0].get_ydata()
+    np.testing.assert_array_equal(drawn, [r.residuals["equation"] for r in found.solution.history])
+
+
+def test_recorded_residuals_are_those_at_validation_points():
+    """Against the solution of the same kernel at the training points, looked at elsewhere."""
+    problem = poisson(kp.Box(x=(0, 1), y=(0, 1)))
+    training = {"equation": 50, "boundary": 30}
+    solver = kp.Dense(nugget=1e-10, refinement=0)
+    found = kp.learn(problem, training, throw=False, max_steps=4, solver=solver)
+    solution = kp.solve(found.problem, training, solver=solver, throw=False)
+    elsewhere = problem.collocate(training, seed=1_000_003)[0].points
+    residual = np.asarray(solution.residual("equation", elsewhere))
+    recorded = found.history[-1].residuals["equation"]
+    assert recorded == pytest.approx(np.sqrt(np.mean(residual**2)), rel=1e-2)
+
+
+def test_lengthscales_are_drawn_or_said_not_to_vary(square):
+    with pytest.raises(kp.InputError, match="Gibbs kernels have"):
+        square.plot_lengthscales()
+    field = kp.Bumps((0.3,), ((0.0, 1.0), (0.0, 1.0)), (2, 2))
+    problem = poisson(kp.Box(x=(0, 1), y=(0, 1))).with_kernels((kp.Gibbs(field),))
+    solution = kp.solve(problem, {"equation": 40, "boundary": 24}, throw=False)
+    axis = by_title(solution.plot_lengthscales(), "lengthscale of u")
+    np.testing.assert_allclose(mesh_of(axis), 0.3, rtol=1e-12)

@@ -1,0 +1,405 @@
+"""The commands: arguments in, one function call, text or JSON out.
+
+Exit codes: 0 if all is well, 1 if a computation ended without converging, 2 if something given
+cannot be used, 130 if interrupted.
+"""
+
+import dataclasses
+import json
+import logging
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import jax
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from kernelpde.bilevel import read_notes
+from kernelpde.cli._bench import measured
+from kernelpde.cli._doctor import diagnosis
+from kernelpde.cli._job import REPORT, RUN, SOLUTION, Job, Outcome, carried_out, job_of
+from kernelpde.errors import InputError, KernelPDEError, SolveError
+from kernelpde.export import FORMATS, export
+from kernelpde.gallery import EXAMPLES, Example
+from kernelpde.inference import posterior
+from kernelpde.kernels import Gibbs
+from kernelpde.reproduce import PARTS, reproduce
+from kernelpde.solve import Solution, load_solution, solution_notes
+
+app = typer.Typer(
+    help="Nonlinear PDEs with Gaussian processes that learn their own kernel.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+Out = Annotated[Path | None, typer.Option(help="Directory for results; made if need be.")]
+Seed = Annotated[int, typer.Option(help="Of everything random.")]
+Source = Annotated[
+    str, typer.Argument(metavar="NAME|FILE.py", help="A gallery problem, or a file with yours.")
+]
+Results = Annotated[
+    Path, typer.Argument(metavar="DIR|FILE", help="What --out was, or a file in it.")
+]
+At = Annotated[list[str] | None, typer.Option(help="COORDINATE=VALUE to hold; may be repeated.")]
+
+
+@app.callback()
+def _root(
+    verbose: Annotated[bool, typer.Option("--verbose", help="Log every step.")] = False,
+) -> None:
+    """Nonlinear PDEs with Gaussian processes that learn their own kernel."""
+    if verbose:
+        logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
+
+
+@app.command()
+def examples(as_json: Json = False) -> None:
+    """List the gallery."""
+    found = {name: factory() for name, factory in EXAMPLES.items()}
+    if as_json:
+        facts = {
+            name: {"summary": e.summary, "points": dict(e.points), "training": dict(e.training)}
+            for name, e in found.items()
+        }
+        typer.echo(json.dumps(facts))
+        return
+    table = Table(box=None, pad_edge=False)
+    for title in ("name", "what it is", "points"):
+        table.add_column(title, overflow="fold")
+    for name, example in found.items():
+        counts = ", ".join(f"{count} {where}" for where, count in example.points.items())
+        table.add_row(f"[bold]{name}[/bold]", example.summary, counts)
+    Console().print(table)
+    typer.echo("\nkernelpde run NAME solves one; kernelpde learn NAME learns its kernel first.")
+
+
+@app.command()
+def run(
+    source: Source,
+    learning: Annotated[bool, typer.Option("--learn", help="Learn the kernel first.")] = False,
+    lengthscale: Annotated[float | None, typer.Option(help="Of the kernel.")] = None,
+    start: Annotated[
+        float | None, typer.Option("--from", help="Lengthscale to begin learning with.")
+    ] = None,
+    optimizer: Annotated[
+        str, typer.Option(help="default, or adam for the published algorithm.")
+    ] = "default",
+    seed: Seed = 0,
+    points: Annotated[
+        list[str] | None, typer.Option(help="CONDITION=COUNT; may be repeated.")
+    ] = None,
+    sampling: Annotated[
+        str | None,
+        typer.Option(help="uniform, as in the paper, sobol, halton, poisson, grid."),
+    ] = None,
+    nugget: Annotated[
+        float | None, typer.Option(help="Relative to the diagonal; 1e-12, with data 1e-10.")
+    ] = None,
+    refinement: Annotated[int, typer.Option(help="Sweeps of iterative refinement.")] = 2,
+    method: Annotated[str, typer.Option(help="damped or plain Gauss-Newton.")] = "damped",
+    steps: Annotated[int, typer.Option(help="Largest number of Gauss-Newton steps.")] = 50,
+    max_steps: Annotated[
+        int | None, typer.Option(help="Largest number of steps of learning.")
+    ] = None,
+    kernels: Annotated[
+        str | None, typer.Option(help="File of hyperparameters to begin with.")
+    ] = None,
+    save: Annotated[
+        str | None, typer.Option("--save-kernels", help="Where to keep the hyperparameters.")
+    ] = None,
+    out: Out = None,
+    as_json: Json = False,
+) -> None:
+    """Solve a problem with a given or a learned kernel, and compare with its reference.
+
+    Points are those of the final solve, which are drawn anew after learning. With --out the
+    solution, a report and pictures are kept, and a learning run can be resumed.
+    """
+    job = Job(
+        source=source,
+        learning=learning,
+        lengthscale=lengthscale if start is None else start,
+        optimizer=optimizer,
+        seed=seed,
+        points=_pairs(points, int, "CONDITION=COUNT", "boundary=300"),
+        sampling=sampling,
+        nugget=nugget,
+        refinement=refinement,
+        method=method,
+        steps=steps,
+        max_steps=max_steps,
+        kernels=kernels,
+    )
+    _finish(carried_out(job, out=out, quiet=as_json, save=save), out, as_json)
+
+
+@app.command()
+def learn(
+    source: Source,
+    start: Annotated[
+        float | None, typer.Option("--from", help="Lengthscale to begin with.")
+    ] = None,
+    optimizer: Annotated[
+        str, typer.Option(help="default, or adam for the published algorithm.")
+    ] = "default",
+    seed: Seed = 0,
+    points: Annotated[
+        list[str] | None, typer.Option(help="CONDITION=COUNT; may be repeated.")
+    ] = None,
+    max_steps: Annotated[int | None, typer.Option(help="Largest number of steps.")] = None,
+    out: Out = None,
+    as_json: Json = False,
+) -> None:
+    """Learn the kernel of a problem while solving it.
+
+    With --out the state is kept after every step: the same command, or `kernelpde resume`, goes on
+    from there after an interruption, to the same result bit for bit.
+    """
+    job = Job(
+        source=source,
+        learning=True,
+        lengthscale=start,
+        optimizer=optimizer,
+        seed=seed,
+        points=_pairs(points, int, "CONDITION=COUNT", "boundary=300"),
+        max_steps=max_steps,
+    )
+    _finish(carried_out(job, out=out, quiet=as_json), out, as_json)
+
+
+@app.command()
+def resume(
+    results: Results,
+    max_steps: Annotated[
+        int | None, typer.Option(help="Another limit, for a run that ended at its own.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Go on with a learning run that was stopped."""
+    file = results / RUN if results.is_dir() else results
+    job = job_of(read_notes(file), file)
+    if max_steps is not None:
+        job = dataclasses.replace(job, max_steps=max_steps)
+    _finish(carried_out(job, out=file.parent, quiet=as_json), file.parent, as_json)
+
+
+@app.command()
+def plot(
+    results: Results,
+    at: At = None,
+    out: Out = None,
+    resolution: Annotated[int | None, typer.Option(help="Points along each coordinate.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Draw a solution that was kept: fields, errors, deviations, residuals, lengthscales."""
+    example, solution, file = _kept(results)
+    held = _pairs(at, float, "COORDINATE=VALUE", "z=0.5")
+    written = _draw(example, solution, out or file.parent, held, resolution)
+    typer.echo(json.dumps([str(p) for p in written]) if as_json else "\n".join(map(str, written)))
+
+
+@app.command(name="export")
+def write_export(
+    results: Results,
+    target: Annotated[Path, typer.Argument(help=f"Ends in {', '.join(FORMATS)}.")],
+    at: At = None,
+    resolution: Annotated[int | None, typer.Option(help="Points along each coordinate.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Write a solution that was kept for another program."""
+    _, solution, _ = _kept(results)
+    held = _pairs(at, float, "COORDINATE=VALUE", "z=0.5")
+    path = export(solution, target, resolution=resolution, at=held or None)
+    typer.echo(json.dumps({"written": str(path)}) if as_json else f"{path}")
+
+
+@app.command()
+def doctor(
+    rows: Annotated[int | None, typer.Option(help="Number of conditions times points.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Say what this machine has, and what a problem of some size would take."""
+    facts = diagnosis(rows)
+    if as_json:
+        typer.echo(json.dumps(facts))
+    else:
+        _show_facts(facts)
+    raise typer.Exit(1 if facts.get("estimate", {}).get("fits") is False else 0)
+
+
+@app.command()
+def bench(
+    rows: Annotated[int, typer.Option(help="Size of the system.")] = 1200,
+    seed: Seed = 0,
+    as_json: Json = False,
+) -> None:
+    """Time a solve and a learning step here, in units of one LAPACK Cholesky."""
+    facts = measured(rows, seed)
+    if as_json:
+        typer.echo(json.dumps(facts))
+        return
+    table = Table(box=None, pad_edge=False)
+    for title in (f"{rows} rows", "seconds", "Choleskys"):
+        table.add_column(title)
+    table.add_row("one LAPACK Cholesky", f"{facts['cholesky_seconds']:.3g}", "1")
+    named = {"step": "Gauss-Newton step", "evaluation": "evaluation of the outer loss"}
+    for key, name in named.items():
+        found = facts[key]
+        table.add_row(name, f"{found['seconds']:.3g}", f"{found['choleskys']:.1f}")
+    table.add_row("first solve, compilation included", f"{facts['solve_cold_seconds']:.3g}", "")
+    table.add_row("first loss, compilation included", f"{facts['learn_cold_seconds']:.3g}", "")
+    Console().print(table)
+
+
+@app.command(name="reproduce")
+def run_reproduce(
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[NAME]...", help=f"Of {', '.join(PARTS)}.")
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Minutes, with fewer points.")] = False,
+    out: Annotated[Path, typer.Option(help="Directory for results and report.")] = Path("results"),
+    as_json: Json = False,
+) -> None:
+    """Compute the tables of the paper and write them beside the published figures.
+
+    What is in the directory already is not computed again.
+    """
+    written = reproduce(
+        names or (), quick=quick, out=out, say=lambda text: typer.echo(text, err=True)
+    )
+    typer.echo(json.dumps([str(p) for p in written]) if as_json else "\n".join(map(str, written)))
+
+
+def _pairs(entries: list[str] | None, kind: type, form: str, such_as: str) -> dict[str, Any]:
+    found = {}
+    for entry in entries or []:
+        name, _, value = entry.partition("=")
+        try:
+            found[name] = kind(value)
+        except ValueError as error:
+            raise InputError(f"Expected {form}, such as {such_as}; got {entry}.") from error
+    return found
+
+
+def _kept(results: Path) -> tuple[Example, Solution, Path]:
+    file = results / SOLUTION if results.is_dir() else results
+    example = job_of(solution_notes(file), file).example()
+    return example, load_solution(file, example.problem), file
+
+
+def _draw(
+    example: Example,
+    solution: Solution,
+    out: Path,
+    at: Mapping[str, float],
+    resolution: int | None = None,
+) -> list[Path]:
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    out.mkdir(parents=True, exist_ok=True)
+    noisy = any((condition.noise_level > 0).any() for condition in solution.problem.conditions)
+    references, held = example.references, at or None
+    figures = {"solution": solution.plot(references=references, at=held, resolution=resolution)}
+    if noisy and solution.converged:
+        figures["posterior"] = posterior(solution).plot(references=references, at=held)
+    kernels = jax.tree.leaves(solution.kernels, is_leaf=lambda node: isinstance(node, Gibbs))
+    if any(isinstance(kernel, Gibbs) for kernel in kernels):
+        figures["lengthscales"] = solution.plot_lengthscales(at=held)
+    figures["iteration"] = solution.history.plot()
+    written = []
+    for name, figure in figures.items():
+        written.append(out / f"{name}.png")
+        figure.savefig(written[-1])
+    return written
+
+
+def _finish(outcome: Outcome, out: Path | None, as_json: bool) -> None:
+    """Say what came of it, draw it, and leave with the exit code that belongs to it."""
+    report, solution, learned = outcome.report, outcome.solution, outcome.learned
+    if as_json:
+        typer.echo(json.dumps(report))
+    else:
+        typer.echo(repr(solution if learned is None else learned))
+        for field, sizes in report["errors"].items():
+            deviation = report.get("deviations", {}).get(field)
+            known_to = "" if deviation is None else f"; known to {deviation:.2e} rms"
+            typer.echo(
+                f"  error of {field}: {sizes['l2']:.2e} rms ({sizes['relative']:.1%}), "
+                f"{sizes['linf']:.2e} max{known_to}"
+            )
+        if outcome.known is not None:
+            for field, estimate in outcome.known.parameters.items():
+                truth = outcome.example.parameters.get(field)
+                typer.echo(
+                    f"  {field} = {estimate!r}" + ("" if truth is None else f"; truth {truth:.5g}")
+                )
+            for condition, value in outcome.known.chi_squared.items():
+                typer.echo(f"  chi-squared of {condition}: {value:.2f} per datum")
+        seconds = report["seconds"]
+        typer.echo(f"  {seconds['compile']:.1f} s compiling, {seconds['run']:.1f} s running")
+    if out is not None:
+        written = _draw(outcome.example, solution, out, {})
+        if learned is not None:
+            written.append(out / "learning.png")
+            learned.plot().savefig(written[-1])
+        if not as_json:
+            names = ", ".join(path.name for path in written)
+            typer.echo(f"  in {out}: {names}, {SOLUTION}, {REPORT}")
+    raise typer.Exit(0 if solution.converged else 1)
+
+
+def _show_facts(facts: dict[str, Any]) -> None:
+    memory = facts["memory_gigabytes"]
+    lines = [
+        f"Python {facts['python']}, "
+        + ", ".join(f"{name} {version}" for name, version in facts["versions"].items()),
+        f"{facts['backend']}: {', '.join(facts['devices'])}; {facts['processors']} processors, "
+        + ("memory unknown" if memory is None else f"{memory:.1f} GB of memory"),
+        f"64-bit numbers are {'on' if facts['x64'] else 'OFF'}; one Cholesky of "
+        f"{facts['cholesky_seconds']['size']} rows takes "
+        f"{facts['cholesky_seconds']['seconds']:.3f} s",
+    ]
+    if "estimate" in facts:
+        found = facts["estimate"]
+        for what in ("solve", "learn"):
+            lines.append(
+                f"{found['rows']} rows, {what}: about {found['gigabytes'][what]:.2g} GB and "
+                f"{_duration(found['seconds'][what])} on the CPU"
+            )
+        if found["fits"] is False:
+            lines.append("That does not fit into this machine's memory: take fewer points.")
+    else:
+        lines.append("kernelpde doctor --rows 5000 says what a system of that size would take.")
+    typer.echo("\n".join(lines))
+
+
+def _duration(seconds: float) -> str:
+    for limit, size, unit in ((120, 1, "s"), (7200, 60, "min"), (float("inf"), 3600, "h")):
+        if seconds < limit:
+            return f"{seconds / size:.2g} {unit}"
+    raise AssertionError
+
+
+def main() -> None:
+    """The `kernelpde` command."""
+    jax.config.update("jax_enable_x64", True)
+    try:
+        app()
+    except InputError as error:
+        typer.echo(f"kernelpde: {error}", err=True)
+        sys.exit(2)
+    except SolveError as error:
+        typer.echo(f"kernelpde: {error}", err=True)
+        sys.exit(1)
+    except KernelPDEError as error:
+        typer.echo(f"kernelpde: {error}", err=True)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        typer.echo("kernelpde: interrupted; with --out, the same command goes on.", err=True)
+        sys.exit(130)

@@ -1,0 +1,65 @@
+"""How fast the library is here, as multiples of one LAPACK Cholesky of the same matrix."""
+
+import time
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+
+from kernelpde.bilevel import HeldOut, OuterLevenbergMarquardt, learn
+from kernelpde.gallery import elliptic
+from kernelpde.linalg import Dense
+from kernelpde.solve import solve
+
+_REST = 0.1
+"""Seconds after which the threads of BLAS no longer wait busily for another call."""
+
+
+def measured(rows: int, seed: int) -> dict[str, Any]:
+    """A Gauss-Newton step and an evaluation of the outer loss on the elliptic problem."""
+    points = {"equation": rows - rows // 4, "boundary": rows // 4}
+    example = elliptic(0.2)
+    begun = time.perf_counter()
+    first = solve(example.problem, points, seed=seed, throw=False)
+    cold = time.perf_counter() - begun
+    again = solve(example.problem, points, seed=seed, throw=False)
+    stamps: list[float] = []
+    begun = time.perf_counter()
+    learn(
+        example.problem,
+        points,
+        seed=seed,
+        starts=False,
+        tolerance=0.0,
+        max_steps=4,
+        optimizer=OuterLevenbergMarquardt(steps=4),
+        validation=HeldOut(),
+        solver=Dense(nugget=1e-10, refinement=0),
+        final={"equation": 20, "boundary": 12},
+        throw=False,
+        callback=lambda _: stamps.append(time.perf_counter()),
+    )
+    factor = _cholesky(rows)
+    step = float(np.median([record.seconds for record in again.history[1:]]))
+    evaluation = float(np.median(np.diff(stamps)))
+    return {
+        "rows": rows,
+        "cholesky_seconds": factor,
+        "solve_cold_seconds": cold,
+        "solve_steps": first.steps,
+        "step": {"seconds": step, "choleskys": step / factor},
+        "evaluation": {"seconds": evaluation, "choleskys": evaluation / factor},
+        "learn_cold_seconds": stamps[0] - begun,
+    }
+
+
+def _cholesky(rows: int) -> float:
+    root = np.random.default_rng(0).random((rows, rows))
+    matrix = root @ root.T + rows * np.eye(rows)
+    times = []
+    for _ in range(7):
+        time.sleep(_REST)
+        begun = time.perf_counter()
+        scipy.linalg.cholesky(matrix, lower=True, check_finite=False)
+        times.append(time.perf_counter() - begun)
+    return float(np.median(times))

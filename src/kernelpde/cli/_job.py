@@ -1,0 +1,260 @@
+"""One run of the command: solve or learn, look at the result, keep it."""
+
+import dataclasses
+import json
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from kernelpde.archive import versions
+from kernelpde.bilevel import HeldOut, Learned, data_conditions, learn, paper_adam
+from kernelpde.cli._live import live
+from kernelpde.cli._source import example_of
+from kernelpde.errors import InputError
+from kernelpde.gallery import Example
+from kernelpde.inference import Posterior, posterior
+from kernelpde.linalg import Dense
+from kernelpde.problem import load_kernels, save_kernels
+from kernelpde.progress import Callback, JSONLines, Logging, together
+from kernelpde.solve import GaussNewton, LevenbergMarquardt, Solution, save_solution, solve
+
+RUN, SOLUTION, REPORT = "run.kpde", "solution.kpde", "report.json"
+"""Names in a directory of results."""
+
+_FRESH = 10_000
+"""What is added to the seed for the points of the final solve."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Job:
+    """What the command was asked to do; kept in the files it writes.
+
+    **Attributes:**
+
+    - `source`: a gallery name or a Python file.
+    - `learning`: whether to learn the kernel first.
+    - `lengthscale`: of the kernel, or where to begin.
+    - `optimizer`: "default" or "adam".
+    - `seed`, `points`, `sampling`: of the points.
+    - `nugget`, `refinement`, `method`, `steps`: of the solve.
+    - `max_steps`: of learning.
+    - `kernels`: a file of hyperparameters to begin with.
+    """
+
+    source: str
+    learning: bool = False
+    lengthscale: float | None = None
+    optimizer: str = "default"
+    seed: int = 0
+    points: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    sampling: str | None = None
+    nugget: float | None = None
+    refinement: int = 2
+    method: str = "damped"
+    steps: int = 50
+    max_steps: int | None = None
+    kernels: str | None = None
+
+    def __post_init__(self):
+        for what, given, known in (
+            ("method", self.method, ("damped", "plain")),
+            ("optimizer", self.optimizer, ("default", "adam")),
+        ):
+            if given not in known:
+                raise InputError(f"Unknown {what} {given!r}; there are {', '.join(known)}.")
+
+    def example(self) -> Example:
+        """The problem, with the kernels to begin with."""
+        example = example_of(self.source, self.lengthscale, self.seed)
+        if self.kernels is None:
+            return example
+        return dataclasses.replace(example, problem=load_kernels(self.kernels, example.problem))
+
+
+@dataclasses.dataclass(frozen=True)
+class Outcome:
+    """What came of a job."""
+
+    job: Job
+    example: Example
+    solution: Solution
+    learned: Learned | None
+    known: Posterior | None
+    report: dict[str, Any]
+
+
+def job_of(notes: Mapping[str, Any], path: str | Path) -> Job:
+    """The job that a file was written by."""
+    try:
+        return Job(**notes["job"])
+    except (KeyError, TypeError) as error:
+        raise InputError(f"{path}: was not written by the command; use kernelpde.learn.") from error
+
+
+def carried_out(
+    job: Job, *, out: Path | None = None, quiet: bool = False, save: str | None = None
+) -> Outcome:
+    """Solve or learn, with progress on a terminal.
+
+    **Arguments:**
+
+    - `job`: what to do.
+    - `out`: a directory for the state of the run, its records, the solution and the report.
+    - `quiet`: whether nothing is shown meanwhile.
+    - `save`: a file for the hyperparameters.
+    """
+    compiling = compilation_clock()
+    started = time.perf_counter()
+    example = job.example()
+    counts = {**example.points, **job.points}
+    data = bool(data_conditions(example.problem))
+    callbacks: list[Callback] = [Logging()]
+    if out is not None:
+        callbacks.append(JSONLines(out / "records.jsonl"))
+    most = (job.max_steps or (80 if data else 30)) if job.learning else job.steps
+    with ExitStack() as stack:
+        if not quiet and sys.stderr.isatty():
+            callbacks.append(stack.enter_context(live(example.name, most)))
+        callback = together(*callbacks)
+        learned = None
+        if job.learning:
+            learned = _learned(job, example, counts, data, callback, out)
+            assert learned.solution is not None
+            solution = learned.solution
+        else:
+            solution = _solved(job, example, counts, data, callback)
+    known = posterior(solution) if data and solution.converged else None
+    errors = example.errors(solution)
+    total = time.perf_counter() - started
+    report = {
+        "problem": job.source,
+        "seed": job.seed,
+        "points": counts,
+        "hyperparameters": {
+            field: {name: value.tolist() for name, value in values.items()}
+            for field, values in solution.problem.hyperparameters.items()
+        },
+        "errors": errors,
+        "residuals": solution.residuals,
+        "nugget": solution.nugget,
+        "condition": solution.condition,
+        "iterations": solution.steps,
+        "converged": solution.converged,
+        "reason": solution.reason,
+        "seconds": {"compile": compiling(), "run": total - compiling()},
+        "versions": versions(),
+    }
+    if learned is not None:
+        report["learning"] = {
+            "from": job.lengthscale,
+            "optimizer": job.optimizer,
+            "factorisations": learned.factorisations,
+            "steps": len(learned.history),
+            "converged": learned.converged,
+            "reason": learned.reason,
+        }
+    if known is not None:
+        report |= _known(known, example)
+    if save is not None:
+        save_kernels(save, solution.problem)
+    if out is not None:
+        save_solution(out / SOLUTION, solution, {"job": dataclasses.asdict(job)})
+        (out / REPORT).write_text(json.dumps(report, indent=2) + "\n")
+    return Outcome(job, example, solution, learned, known, report)
+
+
+def _solver(job: Job, example: Example, data: bool) -> Dense:
+    return Dense(
+        nugget=example.nugget if job.nugget is None else job.nugget,
+        refinement=0 if data else job.refinement,
+    )
+
+
+def _learned(
+    job: Job,
+    example: Example,
+    counts: Mapping[str, int],
+    data: bool,
+    callback: Callback,
+    out: Path | None,
+) -> Learned:
+    published = job.optimizer == "adam"
+    only_equation = {name: 0.0 for name in counts if name != "equation"}
+    solver = _solver(job, example, data)
+    return learn(
+        example.problem,
+        {
+            name: count * example.training.get(name, 1) // max(example.points.get(name, 1), 1)
+            for name, count in counts.items()
+        },
+        validation=HeldOut(batch=200, weights=only_equation) if published else None,
+        optimizer=paper_adam() if published else None,
+        starts=not published,
+        method=GaussNewton() if published else LevenbergMarquardt(),
+        tolerance=0.0 if published else 1e-3,
+        solver=Dense(nugget=max(1e-10, solver.nugget), refinement=0),
+        seed=job.seed,
+        sampling=example.sampling if job.sampling is None else job.sampling,
+        max_steps=job.max_steps,
+        final=None if data else counts,
+        final_seed=job.seed + _FRESH,
+        final_solver=None if data else solver,
+        throw=False,
+        callback=callback,
+        checkpoint=None if out is None else out / RUN,
+        notes={"job": dataclasses.asdict(job)},
+    )
+
+
+def _solved(
+    job: Job, example: Example, counts: Mapping[str, int], data: bool, callback: Callback
+) -> Solution:
+    return solve(
+        example.problem,
+        counts,
+        seed=job.seed,
+        sampling=example.sampling if job.sampling is None else job.sampling,
+        method=GaussNewton() if job.method == "plain" else LevenbergMarquardt(),
+        solver=_solver(job, example, data),
+        max_steps=job.steps,
+        throw=False,
+        callback=callback,
+    )
+
+
+def _known(known: Posterior, example: Example) -> dict[str, Any]:
+    return {
+        "chi_squared": known.chi_squared,
+        "parameters": {
+            field: {
+                "mean": estimate.mean,
+                "deviation": estimate.deviation,
+                "interval": estimate.interval(),
+                "truth": example.parameters.get(field),
+            }
+            for field, estimate in known.parameters.items()
+        },
+        "deviations": {
+            field: float(np.sqrt(np.mean(known[field].deviation(example.grid) ** 2)))
+            for field in example.references
+        },
+    }
+
+
+def compilation_clock():
+    """Start counting the seconds that JAX spends tracing and compiling; returns the count."""
+    seconds = []
+
+    def listen(event: str, duration_secs: float, **metadata: str | int) -> None:
+        del metadata
+        if event.startswith("/jax/core/compile/"):
+            seconds.append(duration_secs)
+
+    jax.monitoring.register_event_duration_secs_listener(listen)
+    return lambda: float(np.sum(seconds))

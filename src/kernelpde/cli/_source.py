@@ -1,0 +1,93 @@
+"""Where a problem comes from: the gallery, or a file of the user's."""
+
+import importlib.util
+import inspect
+import sys
+import traceback
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kernelpde.errors import InputError, KernelPDEError
+from kernelpde.gallery import EXAMPLES, Example
+from kernelpde.problem import Problem
+from kernelpde.solve import grid_of
+
+_OPTIONAL = {
+    "points": {},
+    "training": None,
+    "sampling": "halton",
+    "nugget": 1e-12,
+    "references": {},
+    "parameters": {},
+}
+"""What a user's file may define besides `problem`."""
+
+
+def example_of(source: str, lengthscale: float | None, seed: int) -> Example:
+    """A gallery problem by its name, or the problem that a Python file defines."""
+    if source.endswith(".py"):
+        if lengthscale is not None:
+            raise InputError(
+                f"--lengthscale is for gallery problems; {source} has its own kernels."
+            )
+        return _from_file(Path(source))
+    if source not in EXAMPLES:
+        raise InputError(
+            f"Unknown problem {source!r}; there are {', '.join(EXAMPLES)}, or give a file that "
+            "ends in .py."
+        )
+    factory = EXAMPLES[source]
+    known = inspect.signature(factory).parameters
+    settings: dict[str, Any] = {}
+    if lengthscale is not None:
+        if "lengthscale" not in known:
+            raise InputError(f"--lengthscale does not apply to {source}.")
+        settings["lengthscale"] = lengthscale
+    if "seed" in known:
+        settings["seed"] = seed
+    return factory(**settings)
+
+
+def _from_file(path: Path) -> Example:
+    if not path.is_file():
+        raise InputError(f"{path}: there is no such file.")
+    spec = importlib.util.spec_from_file_location(f"kernelpde_user_{path.stem}", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    try:
+        spec.loader.exec_module(module)
+    except KernelPDEError:
+        raise
+    except Exception as error:
+        line = traceback.extract_tb(error.__traceback__)[-1]
+        raise InputError(
+            f"{path}: {type(error).__name__} in line {line.lineno}: {error}"
+        ) from error
+    example = getattr(module, "example", None)
+    if isinstance(example, Example):
+        return example
+    problem = getattr(module, "problem", None)
+    if not isinstance(problem, Problem):
+        raise InputError(
+            f"{path}: must define `problem`, a kernelpde.Problem; got "
+            f"{'nothing of that name' if problem is None else type(problem).__name__}. It may also "
+            f"define {', '.join(_OPTIONAL)} and `grid`."
+        )
+    found = {name: getattr(module, name, default) for name, default in _OPTIONAL.items()}
+    grid = getattr(module, "grid", None)
+    return Example(
+        path.stem,
+        (module.__doc__ or path.name).strip().splitlines()[0],
+        problem,
+        found["points"],
+        found["references"],
+        grid_of(problem).points if grid is None else np.asarray(grid, dtype=float),
+        found["points"] if found["training"] is None else found["training"],
+        found["sampling"],
+        found["parameters"],
+        found["nugget"],
+    )

@@ -1,0 +1,166 @@
+"""One computation of the paper: solve or learn, and the errors that come of it."""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from kernelpde.bilevel import HeldOut, learn, paper_adam
+from kernelpde.gallery import Example, elliptic, gray_scott
+from kernelpde.linalg import Dense
+from kernelpde.problem import kernel_numbers, with_kernel_numbers
+from kernelpde.solve import GaussNewton, Solution, solve
+
+FRESH = 10_000
+"""What is added to the seed for the points of the final solve."""
+
+_SMALLER, _FEWER_STEPS = 6, 8
+"""A quick run has so many times fewer points, and at most so many steps of learning."""
+
+Run: TypeAlias = dict[str, Any]
+Factory: TypeAlias = Callable[[int], Example]
+
+
+@dataclass(frozen=True)
+class Computed:
+    """What came of a case for one seed.
+
+    **Attributes:**
+
+    - `run`: the figures, to be kept.
+    - `solution`: to be drawn.
+    - `example`: with the references.
+    """
+
+    run: Run
+    solution: Solution
+    example: Example
+
+
+Compute: TypeAlias = Callable[[int, bool, Mapping[str, list[Run]]], Computed]
+"""A case for a seed, quick or not, given the runs of the cases before it."""
+
+
+def counts(points: Mapping[str, int], quick: bool) -> dict[str, int]:
+    """Numbers of points, fewer for a quick run."""
+    if not quick:
+        return dict(points)
+    return {name: max(count // _SMALLER, min(count, 12)) for name, count in points.items()}
+
+
+def learned(factory: Factory, sampling: str | None = None) -> Compute:
+    """Learn with default settings, then solve at fresh points."""
+
+    def compute(seed: int, quick: bool, _: Mapping[str, list[Run]]) -> Computed:
+        example = factory(seed)
+        data = any((condition.noise_level > 0).any() for condition in example.problem.conditions)
+        begun = time.perf_counter()
+        found = learn(
+            example.problem,
+            counts(example.training, quick),
+            seed=seed,
+            sampling=sampling or example.sampling,
+            solver=Dense(nugget=max(example.nugget, 1e-10), refinement=0),
+            max_steps=_FEWER_STEPS if quick else None,
+            final=None if data else counts(example.points, quick),
+            final_seed=seed + FRESH,
+            final_solver=None if data else Dense(nugget=example.nugget),
+            throw=False,
+        )
+        assert found.solution is not None
+        facts = {
+            "factorisations": found.factorisations,
+            "steps": len(found.history),
+            "stopped": found.result.name,
+            "seconds": time.perf_counter() - begun,
+        }
+        return _computed(seed, example, found.solution, facts)
+
+    return compute
+
+
+def published_adam(start: float) -> Compute:
+    """The published algorithm on the elliptic problem."""
+
+    def compute(seed: int, quick: bool, _: Mapping[str, list[Run]]) -> Computed:
+        example = elliptic(start)
+        begun = time.perf_counter()
+        found = learn(
+            example.problem,
+            counts(example.training, quick),
+            seed=seed,
+            sampling="uniform",
+            optimizer=paper_adam(),
+            validation=HeldOut(batch=200, weights={"boundary": 0.0}),
+            method=GaussNewton(),
+            starts=False,
+            tolerance=0.0,
+            max_steps=_FEWER_STEPS if quick else 30,
+            final=counts(example.points, quick),
+            final_seed=seed + FRESH,
+            throw=False,
+        )
+        assert found.solution is not None
+        facts = {
+            "factorisations": found.factorisations,
+            "path": [record.hyperparameters["u"]["lengthscale"] for record in found.history],
+            "stopped": found.result.name,
+            "seconds": time.perf_counter() - begun,
+        }
+        return _computed(seed, example, found.solution, facts)
+
+    return compute
+
+
+def unlearned(factory: Factory, sampling: str | None = None) -> Compute:
+    """Solve with the kernel as it begins."""
+
+    def compute(seed: int, quick: bool, _: Mapping[str, list[Run]]) -> Computed:
+        example = factory(seed)
+        return _computed(seed, example, _solved(example, seed, quick, sampling), {})
+
+    return compute
+
+
+def reused(case: str, learned_by: str) -> Compute:
+    """Another case of the Gray-Scott system with the kernels learned before."""
+
+    def compute(seed: int, quick: bool, before: Mapping[str, list[Run]]) -> Computed:
+        example = gray_scott(1.0, case)
+        numbers = next(run["kernels"] for run in before[learned_by] if run["seed"] == seed)
+        problem = with_kernel_numbers(example.problem, numbers)
+        solution = _solved(example, seed, quick, "uniform", problem)
+        return _computed(seed, example, solution, {})
+
+    return compute
+
+
+def _solved(
+    example: Example, seed: int, quick: bool, sampling: str | None, problem=None
+) -> Solution:
+    data = any((condition.noise_level > 0).any() for condition in example.problem.conditions)
+    return solve(
+        example.problem if problem is None else problem,
+        counts(example.points, quick),
+        seed=seed + (0 if data else FRESH),
+        sampling=sampling or example.sampling,
+        solver=Dense(nugget=example.nugget, refinement=0 if data else 2),
+        throw=False,
+    )
+
+
+def _computed(seed: int, example: Example, solution: Solution, facts: Run) -> Computed:
+    run = {
+        "seed": seed,
+        "errors": example.errors(solution),
+        "converged": solution.converged,
+        "result": solution.result.name,
+        "kernels": {
+            name: np.asarray(leaf).tolist()
+            for name, leaf in kernel_numbers(solution.problem).items()
+        },
+        **facts,
+    }
+    return Computed(run, solution, example)

@@ -1,0 +1,144 @@
+"""The report: our figures beside the published ones, as Markdown and as HTML."""
+
+import html
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kernelpde.reproduce._parts import PARTS, Case
+
+_NORMS = {"l2": "rms", "linf": "max"}
+
+
+def median_errors(runs: list[dict[str, Any]]) -> dict[str, float]:
+    """By "FIELD NORM", the median over seeds."""
+    return {
+        f"{name} {norm}": float(np.median([run["errors"][name][norm] for run in runs]))
+        for name in runs[0]["errors"]
+        for norm in _NORMS
+    }
+
+
+def markdown(found: Mapping[str, dict[str, Any]], figures: Mapping[str, list[str]]) -> str:
+    """The report on some parts.
+
+    **Arguments:**
+
+    - `found`: the content of the results file of each part.
+    - `figures`: file names of pictures for each part, relative to the report.
+    """
+    quick = any(part["quick"] for part in found.values())
+    lines = [
+        "# The paper's tables, reproduced",
+        "",
+        "Written by `kernelpde reproduce" + (" --quick" if quick else "") + "`. Errors are root "
+        "mean squares (rms) and maxima (max) on the paper's grids, the median over sets of points "
+        "where the paper has one set.",
+    ]
+    if quick:
+        lines += ["", "**A quick run: fewer points, one set of them. Not to be compared.**"]
+    for name, part in found.items():
+        lines += ["", *_section(name, part), ""]
+        lines += [f"![{name}]({figure})\n" for figure in figures.get(name, [])]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _section(name: str, part: dict[str, Any]) -> list[str]:
+    about = PARTS[name]
+    lines = [f"## {about.title}", "", f"Section {about.section}. {about.remark}".rstrip(), ""]
+    titles = ("", "error of", "published", "here", "worst", "seeds", "remark")
+    lines += [f"| {' | '.join(titles)} |", "|---" * len(titles) + "|"]
+    for title, case in about.cases.items():
+        runs = part["cases"].get(title, [])
+        if runs:
+            lines += _rows(title, case, runs)
+    versions = ", ".join(f"{k} {v}" for k, v in part["versions"].items())
+    return [*lines, "", f"Seeds 0 to {part['seeds'] - 1}; {versions}."]
+
+
+def _rows(title: str, case: Case, runs: list[dict[str, Any]]) -> list[str]:
+    ours = median_errors(runs)
+    chosen = [key for key in ours if key in case.published] or [
+        key for key in ours if key.endswith(" l2")
+    ]
+    lines = []
+    for key in chosen:
+        field, norm = key.rsplit(" ", 1)
+        worst = max(run["errors"][field][norm] for run in runs)
+        published = case.published.get(key)
+        first = key == chosen[0]
+        lines.append(
+            f"| {title if first else ''} | {field}, {_NORMS[norm]} "
+            f"| {'none' if published is None else f'{published:.2e}'} | {ours[key]:.2e} "
+            f"| {worst:.2e} | {len(runs)} | {_remark(case, runs) if first else ''} |"
+        )
+    return lines
+
+
+def _remark(case: Case, runs: list[dict[str, Any]]) -> str:
+    missed = sum(not run["converged"] for run in runs)
+    said = [case.remark] if case.remark else []
+    if missed:
+        said.append(f"{missed} of {len(runs)} did not converge here")
+    return "; ".join(said)
+
+
+def as_html(text: str, title: str = "kernelpde: the paper's tables") -> str:
+    """The few forms of Markdown that the report uses, as one page."""
+    body: list[str] = []
+    table: list[str] = []
+
+    def close() -> None:
+        if table:
+            head, _, *rows = table
+            body.append("<table>" + _cells(head, "th") + "".join(_cells(r, "td") for r in rows))
+            body.append("</table>")
+            table.clear()
+
+    for line in text.splitlines():
+        if line.startswith("|"):
+            table.append(line)
+            continue
+        close()
+        if match := re.match(r"(#+) (.*)", line):
+            level = len(match[1])
+            body.append(f"<h{level}>{_inline(match[2])}</h{level}>")
+        elif match := re.match(r"!\[(.*)\]\((.*)\)", line):
+            body.append(f'<img alt="{html.escape(match[1])}" src="{html.escape(match[2])}">')
+        elif line:
+            body.append(f"<p>{_inline(line)}</p>")
+    close()
+    style = (
+        "body{font:16px/1.5 sans-serif;max-width:62em;margin:2em auto;padding:0 1em}"
+        "table{border-collapse:collapse}td,th{padding:.25em .7em;border-bottom:1px solid #ddd;"
+        "text-align:left}img{max-width:100%}"
+    )
+    return (
+        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{html.escape(title)}'
+        f"</title><style>{style}</style></head><body>\n" + "\n".join(body) + "\n</body></html>\n"
+    )
+
+
+def _cells(line: str, tag: str) -> str:
+    cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
+    return "<tr>" + "".join(f"<{tag}>{_inline(cell)}</{tag}>" for cell in cells) + "</tr>\n"
+
+
+def _inline(text: str) -> str:
+    safe = html.escape(text, quote=False)
+    safe = re.sub(r"\*\*(.+?)\*\*", r"<strong>\1</strong>", safe)
+    return re.sub(r"`(.+?)`", r"<code>\1</code>", safe)
+
+
+def write_report(
+    out: Path, found: Mapping[str, dict[str, Any]], figures: Mapping[str, list[str]]
+) -> list[Path]:
+    """Write `reproduce.md` and `reproduce.html`."""
+    text = markdown(found, figures)
+    written = [out / "reproduce.md", out / "reproduce.html"]
+    for path, content in zip(written, (text, as_html(text)), strict=True):
+        path.write_text(content)
+    return written

@@ -109,7 +109,6 @@ def inversion() -> None:
     """Truth, mean, standard deviation and error of both fields of the Darcy problem."""
     example = darcy(seed=1)
     learned = kp.learn(example.problem, example.training, seed=1, sampling="uniform")
-    assert learned.solution is not None
     posterior = kp.posterior(learned.solution)
     side = int(np.sqrt(len(example.grid)))
     data = np.asarray(learned.solution.blocks[2].points)
@@ -175,7 +174,6 @@ def rough(example: Example, extent: tuple[float, float, float, float]) -> None:
         final_solver=kp.Dense(nugget=example.nugget),
         throw=False,
     )
-    assert learned.solution is not None
     side = int(np.sqrt(len(example.grid)))
     kernels: Any = learned.kernels
     lengths = np.asarray(jax.vmap(kernels[0].lengthscale)(example.grid))

@@ -82,7 +82,6 @@ def learned(example: Example, seed: int) -> dict[str, Any]:
     result = kp.learn(
         example.problem, example.training, seed=seed, sampling=example.sampling, throw=False
     )
-    assert result.solution is not None
     return {
         "seed": seed,
         **judged(example, result.solution),

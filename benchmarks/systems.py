@@ -67,7 +67,6 @@ def learned(example: Example, seed: int, sampling: str = SAMPLING) -> tuple[Any,
         throw=False,
         callback=note,
     )
-    assert result.solution is not None
     rows = sum(
         example.training[c.name] * len(r.components)
         for c, r in zip(example.problem.conditions, example.problem.residuals, strict=True)

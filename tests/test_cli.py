@@ -7,6 +7,18 @@ import sys
 import pytest
 
 
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory):
+    """What one command has compiled serves the next."""
+    return str(tmp_path_factory.mktemp("cache"))
+
+
+@pytest.fixture(autouse=True)
+def _cached(cache, monkeypatch):
+    monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", cache)
+    monkeypatch.setenv("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.2")
+
+
 def kernelpde(*arguments):
     return subprocess.run(
         [sys.executable, "-m", "kernelpde", *arguments],

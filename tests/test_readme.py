@@ -1,26 +1,83 @@
-"""The code in the README runs as written."""
+"""The code in the README and in the documentation runs as written, and its figures are measured."""
 
 import json
 import re
 from pathlib import Path
 
-README = Path(__file__).parent.parent / "README.md"
+import numpy as np
+import pytest
+
+from kernelpde.reproduce import median_errors
+
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
 
 
-DOCS = README.parent / "docs"
+def blocks(page: Path) -> list[str]:
+    return re.findall(r"```python\n(.*?)```", page.read_text(), flags=re.DOTALL)
+
+
+def results(name: str) -> dict:
+    return json.loads((ROOT / "results" / f"{name}.json").read_text())
+
+
+@pytest.fixture(autouse=True)
+def somewhere_else(tmp_path, monkeypatch):
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("Agg")
+    monkeypatch.chdir(tmp_path)
+    yield
+    matplotlib.pyplot.close("all")
+
+
+def test_code_of_the_readme(capsys, tmp_path):
+    (block,) = blocks(ROOT / "README.md")
+    exec(compile(block, "README.md", "exec"), {})
+    shown = capsys.readouterr().out
+    assert "Learned: converged" in shown
+    assert "equation: 400 points" in shown
+    assert (tmp_path / "u.png").stat().st_size > 10_000
+
+
+def test_the_first_page_begins_with_the_code_of_the_readme():
+    (first,) = blocks(DOCS / "index.md")
+    (block,) = blocks(ROOT / "README.md")
+    assert block.startswith(first)
 
 
 def test_code_of_the_page_on_inverse_problems(capsys):
-    (block,) = re.findall(
-        r"```python\n(.*?)```", (DOCS / "inverse.md").read_text(), flags=re.DOTALL
-    )
+    (block,) = blocks(DOCS / "inverse.md")
     exec(compile(block, "inverse.md", "exec"), {})
     assert re.match(r"1\.\d+ ± 0\.\d+ \(95%", capsys.readouterr().out)
 
 
+def test_code_of_bring_your_own_pde(capsys, tmp_path):
+    names: dict = {}
+    for block in blocks(DOCS / "your-pde.md"):
+        exec(compile(block, "your-pde.md", "exec"), names)
+    change = float(re.search(r"largest change (\S+)", capsys.readouterr().out)[1])
+    assert change < 1e-3
+    assert names["learned"].converged
+    for picture in ("solution", "iteration", "learning"):
+        assert (tmp_path / f"{picture}.png").stat().st_size > 10_000
+
+
+def test_code_of_long_runs(tmp_path):
+    names: dict = {}
+    for block in blocks(DOCS / "runs.md"):
+        exec(compile(block, "runs.md", "exec"), names)
+    lines = (tmp_path / "records.jsonl").read_text().splitlines()
+    learned = names["learned"]
+    assert len(lines) == len(learned.evaluations) + len(learned.history)
+    where = np.array([[0.25], [0.75]])
+    with np.load(tmp_path / "u.npz") as found:
+        np.testing.assert_array_equal(found["u"], learned.solution["u"](where))
+    assert repr(names["again"]) == repr(learned.problem)
+
+
 def test_figures_of_inverse_problems_are_those_of_the_last_measurement():
-    report = json.loads((README.parent / "results" / "inverse-darcy.json").read_text())["cases"]
-    for page in (README, DOCS / "inverse.md"):
+    report = results("inverse-darcy")["cases"]
+    for page in (ROOT / "README.md", DOCS / "inverse.md"):
         text = page.read_text()
         for count in (60, 180):
             case = report[f"learned, {count} observations"]
@@ -28,42 +85,44 @@ def test_figures_of_inverse_problems_are_those_of_the_last_measurement():
             assert figures in text, (page.name, count)
 
 
-def test_code_blocks(capsys):
-    blocks = re.findall(r"```python\n(.*?)```", README.read_text(), flags=re.DOTALL)
-    assert len(blocks) == 1
-    for block in blocks:
-        exec(compile(block, "README.md", "exec"), {})
-    shown = capsys.readouterr().out
-    assert "Solution: converged" in shown
-    assert "equation: 900 points" in shown
-
-
 def test_figures_are_those_of_the_last_measurement():
-    report = json.loads((README.parent / "results" / "accuracy.json").read_text())
-    text = README.read_text()
+    report = results("accuracy")
+    text = (ROOT / "README.md").read_text()
     for name in ("uniform, refinement 0", "uniform, refinement 2", "halton, refinement 2"):
         assert f"| {report['errors'][name]['l2']['median']:.1e} |" in text, name
 
 
 LEARNED = {
-    "elliptic": ("learning-default", "from 1.0", ("median l2",)),
-    "elliptic, additive kernel": ("learning-additive", "default", ("median l2",)),
-    "Gray-Scott, u and v": ("systems-gray-scott", "from 1.0", ("median l2 of u", "median l2 of v")),
-    "Gray-Scott, case C re-used": (
-        "systems-gray-scott",
-        "reuse gray-scott-c",
-        ("median l2 of u", "median l2 of v"),
-    ),
-    "Burgers": ("rough-burgers-bumps", "learned", ("median_l2",)),
-    "eikonal": ("rough-eikonal-bumps", "learned", ("median_l2",)),
-    "Schrodinger, abs(h)": ("systems-schrodinger", "from 1.0", ("median l2 of abs(h)",)),
+    "elliptic": ("elliptic", "default", ("u l2",)),
+    "elliptic, additive kernel": ("elliptic-additive", "learned", ("u l2",)),
+    "Gray-Scott, u and v": ("gray-scott", "learned", ("u l2", "v l2")),
+    "Gray-Scott, case C re-used": ("gray-scott", "case C, kernels re-used", ("u l2", "v l2")),
+    "Schrodinger, abs(h)": ("schrodinger", "learned", ("abs(h) l2",)),
+    "eikonal": ("eikonal", "learned", ("u l2",)),
+    "Burgers": ("burgers", "learned", ("u l2",)),
 }
 
 
-def test_learned_figures_are_those_of_the_last_measurement():
-    lines = README.read_text().splitlines()
+def test_learned_figures_are_those_of_the_last_reproduction():
+    lines = (ROOT / "README.md").read_text().splitlines()
     for label, (name, case, keys) in LEARNED.items():
-        report = json.loads((README.parent / "results" / f"{name}.json").read_text())
-        figures = ", ".join(f"{report['cases'][case][key]:.1e}" for key in keys)
+        runs = results(f"reproduce-{name}")["cases"][case]
+        figures = ", ".join(f"{median_errors(runs)[key]:.1e}" for key in keys)
         (line,) = [line for line in lines if line.startswith(f"| {label} |")]
         assert line.split("|")[3].strip() == figures, label
+
+
+def test_speeds_are_those_of_the_last_measurement():
+    cases = results("rough-speed")["cases"]
+    text = (DOCS / "performance.md").read_text()
+    for name in ("gram", "gradient step"):
+        assert f"| {cases[name]['ratio']:.1f} | 1200 |" in text, name
+
+
+@pytest.mark.parametrize("script", sorted((ROOT / "examples").glob("*.py")), ids=lambda p: p.stem)
+def test_gallery_pages_show_their_scripts(script):
+    page = (DOCS / "gallery" / f"{script.stem}.md").read_text()
+    code = re.sub(r'^""".*?"""\n+', "", script.read_text(), flags=re.DOTALL)
+    assert f"```python\n{code}```" in page
+    for picture in re.findall(r"!\[.*\]\((.*)\)", page):
+        assert (DOCS / "gallery" / picture).stat().st_size > 10_000

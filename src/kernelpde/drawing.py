@@ -78,7 +78,7 @@ def draw_panels(
             "them, as in at={'z': 0.5}."
         )
     plt = pyplot()
-    columns = min(len(panels), 4)
+    columns = min(len(panels), 4) if len(panels) % 4 == 0 or len(panels) < 4 else 3
     rows = -(-len(panels) // columns)
     with plt.rc_context(STYLE):
         figure, axes = plt.subplots(

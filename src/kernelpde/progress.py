@@ -105,7 +105,10 @@ class TensorBoard:
             self.writer.add_scalar(f"residuals/{name}", size, record.step)
         if record.change is not None:
             self.writer.add_scalar("change", record.change, record.step)
-        self.writer.flush()
+
+    def close(self) -> None:
+        """Write what is still in memory."""
+        self.writer.close()
 
 
 def scalars(record: LearningRecord) -> dict[str, float]:

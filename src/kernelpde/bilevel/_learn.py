@@ -41,7 +41,7 @@ class Learned:
     **Attributes:**
 
     - `problem`: the problem with the learned kernels.
-    - `solution`: of that problem at the final points; `None` if none was asked for.
+    - `solution`: of that problem at the final points.
     - `result`: why learning stopped.
     - `factorisations`: how many it took, the final solve not counted.
     - `history`: one record per Gauss-Newton step.
@@ -52,7 +52,7 @@ class Learned:
     """
 
     problem: Problem
-    solution: Solution | None
+    solution: Solution
     result: LEARNING
     factorisations: int
     history: LearningHistory
@@ -90,7 +90,7 @@ class Learned:
             f"{self.factorisations} factorisations. {self.reason}"
         ]
         lines += [f"  field {f.name}: {f.kernel!r}" for f in self.problem.fields]
-        return "\n".join(lines) + ("" if self.solution is None else f"\n{self.solution!r}")
+        return "\n".join([*lines, repr(self.solution)])
 
 
 _CONSTANT_STEPS = 6

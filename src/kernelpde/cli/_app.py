@@ -17,7 +17,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from kernelpde.bilevel import read_notes
+from kernelpde.bilevel import data_conditions, read_notes
 from kernelpde.cli._bench import measured
 from kernelpde.cli._doctor import diagnosis
 from kernelpde.cli._job import REPORT, RUN, SOLUTION, Job, Outcome, carried_out, job_of
@@ -303,7 +303,7 @@ def _draw(
 
     mpl.use("Agg")
     out.mkdir(parents=True, exist_ok=True)
-    noisy = any((condition.noise_level > 0).any() for condition in solution.problem.conditions)
+    noisy = bool(data_conditions(solution.problem))
     references, held = example.references, at or None
     figures = {"solution": solution.plot(references=references, at=held, resolution=resolution)}
     if noisy and solution.converged:

@@ -125,7 +125,6 @@ def carried_out(
         learned = None
         if job.learning:
             learned = _learned(job, example, counts, data, callback, out)
-            assert learned.solution is not None
             solution = learned.solution
         else:
             solution = _solved(job, example, counts, data, callback)

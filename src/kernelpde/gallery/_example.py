@@ -46,7 +46,7 @@ class Example:
         """
         found = {}
         for field, reference in self.references.items():
-            values, truth = np.asarray(solution[field](self.grid)), reference(self.grid)
+            values, truth = np.asarray(solution[field](self.grid)), np.asarray(reference(self.grid))
             found[field] = _sizes(values - truth, truth)
             if np.iscomplexobj(truth):
                 found[f"abs({field})"] = _sizes(np.abs(values) - np.abs(truth), truth)

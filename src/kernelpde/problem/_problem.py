@@ -134,6 +134,7 @@ class Problem:
         return found
 
     def field_index(self, name: str) -> int:
+        """The number of a real field."""
         names = [f.name for f in self.fields]
         if name not in names:
             known = [*(name for name, *_ in self.complex_fields), *names]
@@ -141,6 +142,7 @@ class Problem:
         return names.index(name)
 
     def condition_index(self, name: str) -> int:
+        """The number of a condition."""
         names = [c.name for c in self.conditions]
         if name not in names:
             raise InputError(f"Unknown condition {name!r}; the problem has {', '.join(names)}.")

@@ -48,9 +48,11 @@ class GaussNewton(eqx.Module):
 
     @property
     def lengths(self) -> tuple[float, ...]:
+        """Fractions of a step to choose from."""
         return (1.0,)
 
     def accepts(self, outcome: Outcome) -> bool:
+        """Whether a step is kept: always."""
         del outcome
         return True
 
@@ -84,9 +86,11 @@ class LevenbergMarquardt(eqx.Module):
 
     @property
     def lengths(self) -> tuple[float, ...]:
+        """Fractions of a step to choose from."""
         return tuple(0.5**k for k in range(12))
 
     def accepts(self, outcome: Outcome) -> bool:
+        """Whether a step is kept: if it lowers the merit."""
         return bool(outcome.descends)
 
     def damping_after(self, damping: float, length: float, accepted: bool) -> float | None:

@@ -1,0 +1,54 @@
+"""Every public name is explained, and has its place in the reference."""
+
+import enum
+import inspect
+import re
+from pathlib import Path
+
+import pytest
+
+import kernelpde as kp
+
+DOCS = Path(__file__).parent.parent / "docs"
+PUBLIC = {
+    name: value
+    for name, value in vars(kp).items()
+    if not name.startswith("_") and not inspect.ismodule(value)
+}
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_public_names_have_a_docstring(name):
+    value = PUBLIC[name]
+    text = inspect.getdoc(value) or ""
+    inherited = any(text == inspect.getdoc(base) for base in getattr(value, "__bases__", ()))
+    assert len(text) > 25, name
+    assert not inherited, name
+    if inspect.isclass(value) and not issubclass(value, enum.Enum | Exception):
+        for member, function in vars(value).items():
+            if inspect.isfunction(function) and not member.startswith("_"):
+                assert inspect.getdoc(getattr(value, member)), f"{name}.{member}"
+
+
+@pytest.mark.parametrize("name", [n for n, v in PUBLIC.items() if inspect.isfunction(v)])
+def test_every_argument_of_a_public_function_is_explained(name):
+    text = inspect.getdoc(PUBLIC[name]) or ""
+    parameters = [p for p in inspect.signature(PUBLIC[name]).parameters if not p.startswith("_")]
+    if len(parameters) > 2:
+        for parameter in parameters:
+            assert f"`{parameter}`" in text, f"{name}({parameter})"
+
+
+def test_every_public_name_is_in_the_reference():
+    pages = "\n".join(page.read_text() for page in (DOCS / "api").glob("*.md"))
+    shown = set(re.findall(r"^::: kernelpde\.(?:\w+\.)?(\w+)$", pages, flags=re.MULTILINE))
+    errors = {n for n, v in PUBLIC.items() if inspect.isclass(v) and issubclass(v, Exception)}
+    assert set(PUBLIC) - errors <= shown
+
+
+def test_every_page_is_in_the_navigation():
+    navigation = (DOCS.parent / "mkdocs.yml").read_text()
+    made = {"contributing.md", "changelog.md", "reproduced.md"}
+    for page in DOCS.rglob("*.md"):
+        if page.name not in made:
+            assert str(page.relative_to(DOCS)) in navigation, page

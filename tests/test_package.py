@@ -1,0 +1,61 @@
+"""What is uploaded can be installed by somebody who has nothing, and does what the README says."""
+
+import re
+import subprocess
+import sys
+import tarfile
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory) -> Path:
+    out = tmp_path_factory.mktemp("dist")
+    subprocess.run(
+        [sys.executable, "-m", "build", "--outdir", str(out), str(ROOT)],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    return out
+
+
+def test_wheel_and_sdist_hold_what_they_should(built):
+    (wheel,) = built.glob("*.whl")
+    names = zipfile.ZipFile(wheel).namelist()
+    assert "kernelpde/py.typed" in names
+    assert not any(name.startswith(("tests", "docs", "results", "benchmarks")) for name in names)
+    (archive,) = built.glob("*.tar.gz")
+    with tarfile.open(archive) as file:
+        inside = {name.split("/", 1)[1] for name in file.getnames() if "/" in name}
+    for needed in ("pyproject.toml", "README.md", "LICENSE", "src/kernelpde/__init__.py"):
+        assert needed in inside
+    assert not any(name.startswith((".ci", "results")) for name in inside)
+
+
+def test_readme_in_a_new_environment(built, tmp_path):
+    """From nothing to the first picture, with the wheel and what it asks for."""
+    (wheel,) = built.glob("*.whl")
+    venv.create(tmp_path / "env", with_pip=True)
+    python = tmp_path / "env" / "bin" / "python"
+
+    def run(*arguments: str) -> str:
+        done = subprocess.run(
+            [str(a) for a in arguments], cwd=tmp_path, capture_output=True, text=True, timeout=600
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    run(python, "-m", "pip", "install", "--quiet", f"kernelpde[cli] @ {wheel.as_uri()}")
+    (block,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), flags=re.DOTALL)
+    (tmp_path / "readme.py").write_text(block)
+    assert "Learned: converged" in run(python, "readme.py")
+    assert (tmp_path / "u.png").read_bytes().startswith(b"\x89PNG")
+    command = tmp_path / "env" / "bin" / "kernelpde"
+    assert "64-bit numbers are on" in run(command, "doctor")
+    assert "burgers" in run(command, "examples")

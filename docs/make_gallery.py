@@ -2,13 +2,16 @@
 
     python docs/make_gallery.py [NAME]...
 
-A page holds the script as it is, what it prints, and the figures it leaves in variables.
+A page holds the script as it is, what it prints, and the figures it leaves in variables. `first`
+is the picture of the first page.
 """
 
 import contextlib
 import io
 import re
+import shutil
 import sys
+import tempfile
 from pathlib import Path
 
 import matplotlib as mpl
@@ -27,26 +30,37 @@ def page(script: Path) -> str:
         exec(compile(source, script.name, "exec"), names)
     title, _, about = (names["__doc__"] or script.stem).strip().partition("\n")
     code = re.sub(r'^""".*?"""\n+', "", source, flags=re.DOTALL)
-    parts = [f"# {title.rstrip('.')}", about.strip(), f"```python\n{code}```"]
-    if printed.getvalue():
-        parts.append(f"It prints\n\n```text\n{printed.getvalue()}```")
+    pictures = []
     for name, figure in names.items():
         if isinstance(figure, Figure):
             path = GALLERY / f"{script.stem}-{name}.png"
             figure.savefig(path, dpi=110)
-            parts.append(f"![{title} {name}]({path.name})")
-    parts.append(
-        f"This page is made from `examples/{script.name}` by `python docs/make_gallery.py`."
-    )
+            pictures.append(f"![{title} {name}]({path.name})")
+    parts = [f"# {title.rstrip('.')}", about.strip(), *pictures, f"```python\n{code}```"]
+    if printed.getvalue():
+        parts.append(f"It prints\n\n```text\n{printed.getvalue()}```")
+    parts.append(f"Made from `examples/{script.name}` by `python docs/make_gallery.py`.")
     return "\n\n".join(parts) + "\n"
+
+
+def first_picture() -> None:
+    """The picture that the first page's code makes."""
+    text = (ROOT / "docs" / "index.md").read_text()
+    (block,) = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
+    with tempfile.TemporaryDirectory() as directory, contextlib.chdir(directory):
+        exec(compile(block, "index.md", "exec"), {})
+        shutil.copy("u.png", ROOT / "docs" / "figures" / "first.png")
 
 
 def main() -> None:
     GALLERY.mkdir(exist_ok=True)
-    for script in sorted((ROOT / "examples").glob("*.py")):
-        if not sys.argv[1:] or script.stem in sys.argv[1:]:
-            (GALLERY / f"{script.stem}.md").write_text(page(script))
-            print(script.stem)
+    scripts = {script.stem: script for script in sorted((ROOT / "examples").glob("*.py"))}
+    for name in sys.argv[1:] or ["first", *scripts]:
+        if name == "first":
+            first_picture()
+        else:
+            (GALLERY / f"{name}.md").write_text(page(scripts[name]))
+        print(name)
 
 
 if __name__ == "__main__":

@@ -42,7 +42,8 @@ class LiveLine:
         self.evaluations += 1
         if isinstance(record, Record) or record.length is not None:
             self.step, self.evaluations = record, 0
-            if self.first is None:
+            # Steps with constant lengthscales say nothing of the pace of those that follow.
+            if self.first is None and not getattr(record, "constant", False):
                 self.first = (record.step, time.perf_counter())
 
     def __rich__(self) -> Any:
@@ -53,8 +54,7 @@ class LiveLine:
         learning = isinstance(record, LearningRecord)
         head = Text.assemble(
             (f"{self.name}: ", "bold"),
-            "learning" if learning else "solving",
-            f"  step {record.step}/{self.most}",
+            self._doing(record),
             f"  evaluation {self.evaluations}" if learning and self.evaluations else "",
             f"  loss {record.loss:.2e}" if isinstance(record, LearningRecord) else "",
             f"  nugget {record.nugget:.0e}",
@@ -70,6 +70,14 @@ class LiveLine:
             more = f"  and {len(values) - _MOST} more" if len(values) > _MOST else ""
             rows.add_row(Text("  kernel", style="dim"), "  ".join(values[:_MOST]) + more)
         return Group(self._headed(head), rows)
+
+    def _doing(self, record: Record | LearningRecord) -> str:
+        if isinstance(record, Record):
+            return f"solving  step {record.step}/{self.most}"
+        if record.step == 0:
+            return "comparing lengthscales"
+        how = ", lengthscales constant" if record.constant else ""
+        return f"learning{how}  step {record.step}/{self.most}"
 
     def _headed(self, text: Text) -> Table:
         table = Table.grid(padding=(0, 1))

@@ -51,6 +51,10 @@ def command(*arguments, code=0) -> str:
     return found.stdout
 
 
+def test_version_is_that_of_the_package():
+    assert command("--version").strip() == f"kernelpde {kp.archive.versions()['kernelpde']}"
+
+
 def test_examples_lists_the_gallery():
     found = json.loads(command("examples", "--json"))
     assert found["burgers"]["points"] == {"equation": 1800, "ends": 150, "initial": 150}

@@ -3,10 +3,12 @@
 import json
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from kernelpde.gallery import schrodinger
 from kernelpde.reproduce import median_errors
 
 ROOT = Path(__file__).parent.parent
@@ -60,6 +62,17 @@ def test_code_of_bring_your_own_pde(capsys, tmp_path):
     assert names["learned"].converged
     for picture in ("solution", "iteration", "learning"):
         assert (tmp_path / f"{picture}.png").stat().st_size > 10_000
+
+
+def test_code_of_systems(capsys):
+    names: dict = {}
+    for block in blocks(DOCS / "systems.md"):
+        exec(compile(block, "systems.md", "exec"), names)
+    exact = schrodinger().references["h"](np.array([[0.7, 0.0]]))
+    assert abs(names["evolution"]["h"]([[0.7, 0.0]]) - exact) < 0.1
+    assert repr(names["other"]) == repr(names["problem"])
+    u, v = (SimpleNamespace(value=value, d=lambda *_: 0.0) for value in (0.5, 2.0))
+    np.testing.assert_allclose(names["equation"](None, u, v), (2.0 - 0.02, -2.0 + 0.2))
 
 
 def test_code_of_long_runs(tmp_path):

@@ -85,12 +85,10 @@ class Learned:
 
     def __repr__(self) -> str:
         state = "converged" if self.converged else "NOT converged"
-        lines = [
+        return (
             f"Learned: {state} after {len(self.history)} Gauss-Newton steps and "
-            f"{self.factorisations} factorisations. {self.reason}"
-        ]
-        lines += [f"  field {f.name}: {f.kernel!r}" for f in self.problem.fields]
-        return "\n".join([*lines, repr(self.solution)])
+            f"{self.factorisations} factorisations. {self.reason}\n{self.solution!r}"
+        )
 
 
 _CONSTANT_STEPS = 6

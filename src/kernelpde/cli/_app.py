@@ -17,6 +17,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from kernelpde.archive import versions
 from kernelpde.bilevel import data_conditions, read_notes
 from kernelpde.cli._bench import measured
 from kernelpde.cli._doctor import diagnosis
@@ -48,11 +49,21 @@ Results = Annotated[
 At = Annotated[list[str] | None, typer.Option(help="COORDINATE=VALUE to hold; may be repeated.")]
 
 
+def _show_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"kernelpde {versions()['kernelpde']}")
+        raise typer.Exit
+
+
 @app.callback()
 def _root(
     verbose: Annotated[bool, typer.Option("--verbose", help="Log every step.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Say which.")
+    ] = False,
 ) -> None:
     """Nonlinear PDEs with Gaussian processes that learn their own kernel."""
+    del version
     if verbose:
         logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
 

@@ -122,6 +122,41 @@ def test_solutions_come_back_bit_for_bit(tmp_path, name):
         np.testing.assert_array_equal(ours.points, theirs.points)
 
 
+def test_what_was_learned_of_noise_is_kept(tmp_path):
+    """The posterior of a loaded solution is that of the solution."""
+    rng = np.random.default_rng(0)
+    where = rng.random((25, 1))
+    values = np.sin(3 * where[:, 0]) + 0.05 * rng.standard_normal(25)
+
+    def problem() -> kp.Problem:
+        return kp.Problem(
+            kp.Condition(
+                "data",
+                where,
+                lambda x, u, y: u.value - y,
+                noise=kp.LearnedNoise(0.5),
+                data={"y": values},
+            ),
+            fields=[kp.Field("u", 1.0 * kp.Gaussian(0.3))],
+        )
+
+    learned = kp.learn(problem(), throw=False)
+    noise = float(learned.problem.hyperparameters["noise"]["data"])
+    assert 0.02 < noise < 0.1
+    kp.save_solution(tmp_path / "u.kpde", learned.solution)
+    found = kp.load_solution(tmp_path / "u.kpde", problem())
+    assert float(found.problem.hyperparameters["noise"]["data"]) == pytest.approx(noise, rel=1e-15)
+    some = np.linspace(0, 1, 7)[:, None]
+    np.testing.assert_allclose(
+        kp.posterior(found)["u"].deviation(some),
+        kp.posterior(learned.solution)["u"].deviation(some),
+        rtol=1e-10,
+    )
+    kp.save_kernels(tmp_path / "kernels.json", learned.problem)
+    again = kp.load_kernels(tmp_path / "kernels.json", problem())
+    assert float(again.hyperparameters["noise"]["data"]) == pytest.approx(noise, rel=1e-15)
+
+
 def test_solutions_of_other_problems_are_refused(tmp_path, cube, disk):
     kp.save_solution(tmp_path / "u.kpde", cube)
     with pytest.raises(kp.InputError, match=r"u\.kpde: holds the coordinates"):

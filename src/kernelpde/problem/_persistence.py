@@ -14,10 +14,11 @@ from kernelpde.errors import InputError
 from kernelpde.problem._problem import Problem
 
 _FORMAT, _VERSION = "kernelpde kernels", 1
+_NOISE = "noise."
 
 
 def save_kernels(path: str | Path, problem: Problem) -> None:
-    """Write the hyperparameters of a problem's kernels.
+    """Write the hyperparameters of a problem's kernels, and noise that was learned.
 
     The file holds numbers by field and name, as the kernels keep them: logarithms of positive ones.
 
@@ -86,7 +87,9 @@ def with_kernel_numbers(problem: Problem, numbers: Mapping[str, Any]) -> Problem
     def replaced(where, leaf):
         return jnp.asarray(arrays[_name(where)]) if eqx.is_inexact_array(leaf) else leaf
 
-    return problem.with_kernels(jax.tree_util.tree_map_with_path(replaced, problem.kernels))
+    noises = [arrays.get(f"{_NOISE}{condition.name}") for condition in problem.conditions]
+    found = problem.with_kernels(jax.tree_util.tree_map_with_path(replaced, problem.kernels))
+    return found.with_noises([None if noise is None else jnp.asarray(noise) for noise in noises])
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -106,12 +109,19 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def kernel_numbers(problem: Problem) -> dict[str, np.ndarray]:
-    """The hyperparameters of a problem's kernels as they keep them, logarithms of positive ones."""
-    return {
+    """The hyperparameters of a problem as its kernels keep them, logarithms of positive ones.
+
+    Noise that is learned is among them.
+    """
+    found = {
         _name(where): np.asarray(leaf)
         for where, leaf in jax.tree_util.tree_leaves_with_path(problem.kernels)
         if eqx.is_inexact_array(leaf)
     }
+    for condition, noise in zip(problem.conditions, problem.noises, strict=True):
+        if noise is not None:
+            found[f"{_NOISE}{condition.name}"] = np.asarray(noise)
+    return found
 
 
 def _name(where) -> str:

@@ -13,6 +13,12 @@ from kernelpde.reproduce import PARTS, as_html, markdown, median_errors, reprodu
 matplotlib = pytest.importorskip("matplotlib")
 
 BETTER = {
+    "sensitivity": (
+        "1200 points, lengthscale 0.151",
+        "1200 points, lengthscale 1",
+        "u l2",
+        1e-2,
+    ),
     "elliptic": ("default", "Adam as published, from 3.0", "u l2", 1e-2),
     "elliptic-additive": ("learned", "all hyperparameters 1", "u l2", 1e-2),
     "schrodinger": ("learned", "lengthscales 1.0", "abs(h) l2", 0.8),
@@ -45,7 +51,8 @@ def test_each_part_runs_and_learning_pays(name, tmp_path):
     text = (tmp_path / "reproduce.md").read_text()
     for case in PARTS[name].cases.values():
         assert all(f"{published:.2e}" in text for published in case.published.values())
-    assert f"reproduce-{name}-solution.png" in text
+    drawn = "chart" if PARTS[name].figure_only else "solution"
+    assert f"reproduce-{name}-{drawn}.png" in text
     assert "A quick run" in text
     matplotlib.pyplot.close("all")
 

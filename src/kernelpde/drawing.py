@@ -204,12 +204,14 @@ class Chart:
     - `title`, `xlabel`: above and below.
     - `curves`: what is in it.
     - `logarithmic`: whether numbers are shown by decades; only if all are positive.
+    - `decades_across`: whether steps are.
     """
 
     title: str
     xlabel: str
     curves: Sequence[Curve]
     logarithmic: bool = True
+    decades_across: bool = False
 
 
 def draw_charts(charts: Sequence[Chart]) -> "Figure":
@@ -227,6 +229,8 @@ def draw_charts(charts: Sequence[Chart]) -> "Figure":
 def _draw_chart(axis: "Axes", chart: Chart) -> None:
     shown = [curve for curve in chart.curves if np.isfinite(curve.values).any()]
     positive = all(np.nanmin(curve.values) > 0 for curve in shown)
+    if chart.decades_across:
+        axis.set_xscale("log")
     if chart.logarithmic and positive:
         axis.set_yscale("log")
     strong = 0

@@ -1,8 +1,8 @@
 """One computation of the paper: solve or learn, and the errors that come of it."""
 
+import dataclasses
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -24,7 +24,7 @@ Run: TypeAlias = dict[str, Any]
 Factory: TypeAlias = Callable[[int], Example]
 
 
-@dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True)
 class Computed:
     """What came of a case for one seed.
 
@@ -120,6 +120,17 @@ def unlearned(factory: Factory, sampling: str | None = None) -> Compute:
     def compute(seed: int, quick: bool, _: Mapping[str, list[Run]]) -> Computed:
         example = factory(seed)
         return _computed(seed, example, _solved(example, seed, quick, sampling), {})
+
+    return compute
+
+
+def with_lengthscale(lengthscale: float, interior: int, boundary: int) -> Compute:
+    """The elliptic problem with so many points and a given lengthscale."""
+
+    def compute(seed: int, quick: bool, _: Mapping[str, list[Run]]) -> Computed:
+        points = {"equation": interior, "boundary": boundary}
+        example = dataclasses.replace(elliptic(lengthscale), points=points)
+        return _computed(seed, example, _solved(example, seed, quick, "uniform"), {})
 
     return compute
 

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from kernelpde.gallery import (
     burgers,
     darcy,
@@ -12,7 +14,14 @@ from kernelpde.gallery import (
     gray_scott,
     schrodinger,
 )
-from kernelpde.reproduce._cases import Compute, learned, published_adam, reused, unlearned
+from kernelpde.reproduce._cases import (
+    Compute,
+    learned,
+    published_adam,
+    reused,
+    unlearned,
+    with_lengthscale,
+)
 
 
 @dataclass(frozen=True)
@@ -41,6 +50,7 @@ class Part:
     - `cases`: by name, in order; the first is drawn.
     - `seeds`: how many sets of points.
     - `remark`: what to know when comparing.
+    - `figure_only`: whether the paper has a figure and no table.
     """
 
     title: str
@@ -48,6 +58,7 @@ class Part:
     cases: Mapping[str, Case]
     seeds: int = 5
     remark: str = ""
+    figure_only: bool = False
 
 
 def _both(name: str, l2: float, linf: float) -> dict[str, float]:
@@ -66,7 +77,24 @@ def _gray_scott_errors(u: float, v: float) -> dict[str, float]:
     return {"u l2": u, "v l2": v}
 
 
+LENGTHSCALES = tuple(float(f"{value:.3g}") for value in np.geomspace(0.03, 1.0, 14))
+SIZES = {200: (150, 50), 600: (450, 150), 1200: (900, 300)}
+"""Points in all, and those inside and on the boundary."""
+
 PARTS: dict[str, Part] = {
+    "sensitivity": Part(
+        "Why the lengthscale matters",
+        "1.1, first figure",
+        {
+            f"{size} points, lengthscale {at:g}": Case(with_lengthscale(at, *points))
+            for size, points in SIZES.items()
+            for at in LENGTHSCALES
+        },
+        seeds=1,
+        remark="Errors of the elliptic problem over the lengthscale, for several numbers of "
+        "points: away from the valley more points do not help.",
+        figure_only=True,
+    ),
     "elliptic": Part(
         "Nonlinear elliptic equation, Gaussian kernel",
         "5.1 (A), first table",

@@ -49,14 +49,17 @@ def markdown(found: Mapping[str, dict[str, Any]], figures: Mapping[str, list[str
 def _section(name: str, part: dict[str, Any]) -> list[str]:
     about = PARTS[name]
     lines = [f"## {about.title}", "", f"Section {about.section}. {about.remark}".rstrip(), ""]
+    versions = ", ".join(f"{k} {v}" for k, v in part["versions"].items())
+    seeds = "Seed 0" if part["seeds"] == 1 else f"Seeds 0 to {part['seeds'] - 1}"
+    if about.figure_only:
+        return [*lines, f"{seeds}; {versions}."]
     titles = ("", "error of", "published", "here", "worst", "seeds", "remark")
     lines += [f"| {' | '.join(titles)} |", "|---" * len(titles) + "|"]
     for title, case in about.cases.items():
         runs = part["cases"].get(title, [])
         if runs:
             lines += _rows(title, case, runs)
-    versions = ", ".join(f"{k} {v}" for k, v in part["versions"].items())
-    return [*lines, "", f"Seeds 0 to {part['seeds'] - 1}; {versions}."]
+    return [*lines, "", f"{seeds}; {versions}."]
 
 
 def _rows(title: str, case: Case, runs: list[dict[str, Any]]) -> list[str]:

@@ -2,13 +2,13 @@
 
 import json
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from kernelpde.archive import versions
 from kernelpde.errors import InputError
-from kernelpde.reproduce._cases import Computed, Run
+from kernelpde.reproduce._cases import Run
+from kernelpde.reproduce._figures import draw_charts_of, draw_solution
 from kernelpde.reproduce._parts import PARTS
 from kernelpde.reproduce._report import write_report
 
@@ -92,22 +92,10 @@ def _part(name: str, quick: bool, directory: Path, say: Callable[[str], None]) -
             computed = case.compute(seed, quick, cases)
             runs.append(computed.run)
             _write(_file(directory, name), report)
-            if seed == 0 and number == 0:
-                _draw(name, computed, directory)
+            if seed == 0 and number == 0 and not part.figure_only:
+                draw_solution(name, computed, directory)
+    draw_charts_of(name, cases, directory)
     return report
-
-
-def _draw(name: str, computed: Computed, directory: Path) -> None:
-    """The solution of the first case, and its lengthscales where they vary."""
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    solution, example = computed.solution, computed.example
-    figures = {"solution": solution.plot(references=example.references)}
-    with suppress(InputError):  # the same everywhere
-        figures["lengthscales"] = solution.plot_lengthscales()
-    for what, figure in figures.items():
-        figure.savefig(directory / f"reproduce-{name}-{what}.png")
 
 
 def _write(path: Path, report: dict[str, Any]) -> None:

@@ -26,6 +26,7 @@ from kernelpde.bilevel._warm import stationary, varying
 from kernelpde.errors import InputError, SolveError
 from kernelpde.functionals import Kernels
 from kernelpde.linalg import Dense
+from kernelpde.memory import LEARN, require_memory
 from kernelpde.precision import require_float64
 from kernelpde.problem import Problem
 from kernelpde.solve import GaussNewton, LevenbergMarquardt, Solution, solve
@@ -187,6 +188,7 @@ def learn(
         # What is learned from data holds for the system it was learned with.
         final_solver = solver if isinstance(validation, Predictive) else Dense()
     blocks = problem.collocate(points, seed=seed, sampling=sampling)
+    require_memory("learn", problem.row_count(blocks), LEARN)
 
     def begun(
         problem: Problem, optimizer: AbstractOuter, starts: bool, constant: bool = False

@@ -49,10 +49,11 @@ Results = Annotated[
 At = Annotated[list[str] | None, typer.Option(help="COORDINATE=VALUE to hold; may be repeated.")]
 
 
-def _show_version(asked: bool) -> None:
+def _show_version(asked: bool) -> bool:
     if asked:
         typer.echo(f"kernelpde {versions()['kernelpde']}")
         raise typer.Exit
+    return asked
 
 
 @app.callback()

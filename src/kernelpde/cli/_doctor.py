@@ -10,12 +10,10 @@ import numpy as np
 import scipy.linalg
 
 from kernelpde.archive import versions
+from kernelpde.memory import LEARN, SOLVE, dense_bytes, physical_bytes
 
 _SAMPLE = 1500
 """Size of the matrix that is factored to see how fast this machine is."""
-
-_SOLVE, _LEARN = 3.0, 4.5
-"""Matrices of the full size alive at once, measured in a solve and in a step of learning."""
 
 _STEPS, _EVALUATIONS = 8, 80
 """What a solve and a learning run usually take."""
@@ -23,6 +21,7 @@ _STEPS, _EVALUATIONS = 8, 80
 
 def diagnosis(rows: int | None) -> dict[str, Any]:
     """Facts about this machine; with a number of rows also what they would take."""
+    memory = physical_bytes()
     found: dict[str, Any] = {
         "python": platform.python_version(),
         "versions": versions(),
@@ -30,7 +29,7 @@ def diagnosis(rows: int | None) -> dict[str, Any]:
         "backend": jax.default_backend(),
         "devices": [str(device) for device in jax.devices()],
         "processors": _processors(),
-        "memory_gigabytes": _memory(),
+        "memory_gigabytes": None if memory is None else memory / 1e9,
         "cholesky_seconds": {"size": _SAMPLE, "seconds": _factor_seconds()},
     }
     if rows is not None:
@@ -40,10 +39,12 @@ def diagnosis(rows: int | None) -> dict[str, Any]:
 
 def estimate(rows: int, facts: dict[str, Any]) -> dict[str, Any]:
     """Memory and time for a dense system with so many rows."""
-    matrix = 8 * rows**2 / 1e9
     factor = facts["cholesky_seconds"]["seconds"] * (rows / _SAMPLE) ** 3
     available = facts["memory_gigabytes"]
-    needed = {"solve": _SOLVE * matrix, "learn": _LEARN * matrix}
+    needed = {
+        name: dense_bytes(rows, matrices) / 1e9
+        for name, matrices in (("solve", SOLVE), ("learn", LEARN))
+    }
     return {
         "rows": rows,
         "gigabytes": needed,
@@ -61,13 +62,6 @@ def _factor_seconds() -> float:
         scipy.linalg.cholesky(matrix, lower=True, check_finite=False)
         times.append(time.perf_counter() - begun)
     return float(np.median(times))
-
-
-def _memory() -> float | None:
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
-    except (ValueError, OSError, AttributeError):  # pragma: no cover
-        return None
 
 
 def _processors() -> int | None:

@@ -148,6 +148,13 @@ class Problem:
             raise InputError(f"Unknown condition {name!r}; the problem has {', '.join(names)}.")
         return names.index(name)
 
+    def row_count(self, blocks: Sequence[Block]) -> int:
+        """How many rows the linear system has: one per equation and point, or average."""
+        return sum(
+            block.count * len(residual.components)
+            for block, residual in zip(blocks, self.residuals, strict=True)
+        )
+
     def has_own_points(self, name: str) -> bool:
         """Whether a condition comes with its points, so that none can be drawn."""
         region = self.conditions[self.condition_index(name)].region

@@ -271,10 +271,7 @@ class Solution:
         return plot_lengthscales(self.problem, at, units or {})
 
     def __repr__(self) -> str:
-        rows = sum(
-            block.count * len(residual.components)
-            for block, residual in zip(self.blocks, self.problem.residuals, strict=True)
-        )
+        rows = self.problem.row_count(self.blocks)
         state = "converged" if self.converged else "NOT converged"
         lines = [f"Solution: {state} after {self.steps} steps. {self.reason}"]
         numbers = self.parameters

@@ -12,6 +12,7 @@ from jaxtyping import Array
 from kernelpde.arrays import Numbers
 from kernelpde.errors import InputError, SolveError
 from kernelpde.linalg import LINEAR, Dense
+from kernelpde.memory import SOLVE, require_memory
 from kernelpde.precision import require_float64
 from kernelpde.problem import Block, Problem
 from kernelpde.solve._result import RESULT
@@ -153,6 +154,7 @@ def solve(
     solver = Dense() if solver is None else solver
     if blocks is None:
         blocks = problem.collocate(points, seed=seed, sampling=sampling)
+    require_memory("solve", problem.row_count(blocks), SOLVE)
     iteration = _Iteration(problem, blocks, solver, method, callback)
     if start is not None:
         iteration.begin_at(start)

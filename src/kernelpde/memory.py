@@ -1,0 +1,36 @@
+"""What a dense system takes, and whether it fits."""
+
+import os
+
+from kernelpde.errors import InputError
+
+SOLVE, LEARN = 2.2, 3.6
+"""Matrices of the full size alive at once in a solve and in learning: peak memory at 3000 rows."""
+
+_USABLE = 0.9
+"""The part of a machine's memory that may be asked for."""
+
+
+def physical_bytes() -> float | None:
+    """The memory of this machine, if it can be found out."""
+    try:
+        return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    except (ValueError, OSError, AttributeError):  # pragma: no cover
+        return None
+
+
+def dense_bytes(rows: int, matrices: float) -> float:
+    """8 M² bytes for each matrix of M rows."""
+    return matrices * 8.0 * rows**2
+
+
+def require_memory(what: str, rows: int, matrices: float) -> None:
+    """Refuse a dense system that cannot fit, before anything is allocated for it."""
+    available, needed = physical_bytes(), dense_bytes(rows, matrices)
+    if available is not None and needed > _USABLE * available:
+        most = int((_USABLE * available / (8.0 * matrices)) ** 0.5)
+        raise InputError(
+            f"{what}: {rows} rows need about {needed / 1e9:.3g} GB, and this machine has "
+            f"{available / 1e9:.3g} GB. Take fewer points, at most some {most} rows in all, or cut "
+            "time into windows with march."
+        )

@@ -111,7 +111,8 @@ PARTS: dict[str, Part] = {
                 for start, published in _STARTS.items()
             },
         },
-        remark="The published figures are for one set of points; all starts end near l = 0.2.",
+        remark="The published figures are for one set of points, where every start ends near 0.2; "
+        "the loss has another valley near 0.11.",
     ),
     "elliptic-additive": Part(
         "The same equation, additive kernel",

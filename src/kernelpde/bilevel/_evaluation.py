@@ -225,14 +225,33 @@ def damped_direction(
     roots, forward, _ = jax.linearize(lambda t: outer_roots(t, loss, keep), theta, has_aux=True)
     backward = jax.linear_transpose(forward, theta)
     (gradient,) = backward(roots)
-    image = forward(gradient)
-    curvature = (image @ image) / jnp.maximum(gradient @ gradient, 1e-300)
+    size = jnp.maximum(gradient @ gradient, 1e-300)
 
-    def normal(vector: Float[Array, "p"]) -> Float[Array, "p"]:
-        return backward(forward(vector))[0] + damping * curvature * vector
+    def unfinished(state) -> Bool[Array, ""]:
+        count, _, left, _, _ = state
+        return (count < iterations) & (left @ left > _ENOUGH**2 * size)
 
-    step, _ = jax.scipy.sparse.linalg.cg(normal, -gradient, tol=1e-3, maxiter=iterations)
-    return gradient, step
+    def iterate(state):
+        # The only place where J and Jᵀ are applied: they are most of what there is to compile. The
+        # first direction is the gradient, so the first product also gives the curvature c.
+        count, step, left, along, curvature = state
+        image = backward(forward(along))[0]
+        curvature = jnp.where(count == 0, (along @ image) / size, curvature)
+        image = image + damping * curvature * along
+        before = left @ left
+        length = before / jnp.maximum(along @ image, 1e-300)
+        left = left - length * image
+        return (
+            count + 1,
+            step + length * along,
+            left,
+            left + (left @ left) / before * along,
+            curvature,
+        )
+
+    zero = jnp.zeros(())
+    begin = (jnp.asarray(0), jnp.zeros_like(theta), -gradient, -gradient, zero)
+    return gradient, jax.lax.while_loop(unfinished, iterate, begin)[1]
 
 
 @compiled
@@ -245,6 +264,9 @@ def losses(thetas: Float[Array, "n p"], loss: Loss):
 
     return jax.lax.map(one, thetas)
 
+
+_ENOUGH = 1e-3
+"""Conjugate gradients stop at a residual of this relative size."""
 
 _KEPT, _ARRAYS = 2**29, 40
 """Bytes of arrays of pairs that may be kept between products with J, and how many there are."""

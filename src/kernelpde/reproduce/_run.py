@@ -85,6 +85,8 @@ def _part(name: str, quick: bool, directory: Path, say: Callable[[str], None]) -
         report["versions"] = kept["versions"]
     for seed in range(seeds):
         for number, (title, case) in enumerate(part.cases.items()):
+            if quick and case.full_only:
+                continue
             runs = cases.setdefault(title, [])
             if any(run["seed"] == seed for run in runs):
                 continue

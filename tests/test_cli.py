@@ -99,6 +99,7 @@ def test_learning_from_the_command_line():
     assert report["errors"]["u"]["l2"] < 2e-5
 
 
+@pytest.mark.paper
 def test_kernels_are_learned_kept_and_used_again(tmp_path):
     few = ("--points", "equation=300", "--points", "ends=80", "--points", "initial=60")
     path = str(tmp_path / "kernels.json")

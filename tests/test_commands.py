@@ -92,6 +92,16 @@ def test_a_run_that_is_resumed_ends_like_one_that_was_not(mine, tmp_path):
     assert (short / "learning.png").exists()
 
 
+def test_kernels_are_kept_and_used_again(mine, tmp_path):
+    kept = tmp_path / "kernels.json"
+    first = json.loads(
+        command("run", mine, "--learn", "--max-steps", "2", "--save-kernels", kept, "--json")
+    )
+    again = json.loads(command("run", mine, "--kernels", kept, "--json"))
+    assert again["hyperparameters"] == first["hyperparameters"]
+    assert again["hyperparameters"]["u"]["lengthscale"] != pytest.approx(0.6)
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [

@@ -19,7 +19,7 @@ BETTER = {
         "u l2",
         1e-2,
     ),
-    "elliptic": ("default", "Adam as published, from 1.0", "u l2", 0.5),
+    "elliptic": ("default", "Adam as published, from 1.0", "u l2", 1.5),
     "elliptic-additive": ("learned", "all hyperparameters 1", "u l2", 1e-2),
     "schrodinger": ("learned", "lengthscales 1.0", "abs(h) l2", 0.8),
     "gray-scott": ("case A, kernels re-used", "case A, lengthscales 1", "u l2", 0.1),

@@ -124,6 +124,7 @@ def test_the_learned_lengthscale_shows_the_shock():
     assert np.min(field[-1, :, 1]) < 0.6 * np.median(field[0, :, 1])
 
 
+@pytest.mark.paper
 def test_the_learned_lengthscale_shows_the_kink():
     """Smaller at the centre, where all kinks meet, than in the middle of the four triangles."""
     example = eikonal(shape=(5, 5))

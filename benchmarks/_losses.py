@@ -11,6 +11,7 @@ from kernelpde.bilevel import Loss, Parameters
 from kernelpde.functionals import gram_of_blocks
 from kernelpde.gallery import Example
 from kernelpde.problem import linearised
+from kernelpde.systems import DensePlan
 
 
 def published_loss(
@@ -30,8 +31,8 @@ def published_loss(
     others = {name: 1 for name in points if name != "equation"}
     training, validation = rows(points, 0), rows({"equation": batch, **others}, 1)
     weights = jnp.asarray([1.0] * batch + [0.0] * len(others))
-    solver = kp.Dense(nugget=1e-10, refinement=0)
-    loss = Loss(Parameters.of(problem.kernels), training, validation, weights, solver, None)
+    plan = DensePlan(kp.Dense(nugget=1e-10, refinement=0))
+    loss = Loss(Parameters.of(problem.kernels), training, validation, weights, plan, None)
     matrix = np.asarray(eqx.filter_jit(gram_of_blocks)(problem.kernels, training.batches))
     scale = 1 / np.sqrt(np.diag(matrix))
     return loss, scale[:, None] * matrix * scale + 1e-8 * np.eye(len(matrix))

@@ -74,6 +74,7 @@ def landscape() -> None:
         None,
         kp.LevenbergMarquardt(),
         kp.Dense(nugget=1e-10, refinement=0),
+        None,
         0,
         "uniform",
         True,

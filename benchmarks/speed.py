@@ -21,6 +21,7 @@ from kernelpde.functionals import gram_of_blocks
 from kernelpde.gallery import elliptic
 from kernelpde.problem import linearised
 from kernelpde.solve import take_step, zero_state
+from kernelpde.systems import DensePlan
 
 
 def assembled(kernel: kp.AbstractKernel, points: dict[str, int]):
@@ -46,7 +47,8 @@ def gram_ratio(kernel: kp.AbstractKernel) -> dict[str, float]:
 def step_ratio() -> dict[str, float]:
     problem, _, matrix = assembled(kp.Gaussian(0.2), {"equation": 1800, "boundary": 300})
     blocks = problem.collocate({"equation": 1800, "boundary": 300}, sampling="uniform")
-    state = zero_state(problem.residuals, blocks)
+    plan = DensePlan(kp.Dense(nugget=1e-12))
+    state = zero_state(problem.residuals, blocks, plan)
     lengths = jnp.asarray(kp.LevenbergMarquardt().lengths)
 
     def step(at):
@@ -55,7 +57,7 @@ def step_ratio() -> dict[str, float]:
             problem.kernels,
             blocks,
             at,
-            kp.Dense(nugget=1e-12),
+            plan,
             damping=jnp.zeros(()),
             lengths=lengths,
             sweeps=jnp.asarray(0),

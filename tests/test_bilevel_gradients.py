@@ -20,6 +20,7 @@ from kernelpde.bilevel._evaluation import loss_and_gradient, loss_and_normal, lo
 from kernelpde.functionals import concatenate, gram
 from kernelpde.gallery import elliptic
 from kernelpde.problem import linearised
+from kernelpde.systems import DensePlan
 
 KERNEL = 1.3 * kp.Gaussian([0.25, 0.35]) + kp.Polynomial(2)
 
@@ -54,7 +55,7 @@ def setting(
         validation = linearised(problem.residuals, others, state(problem, others, 1).jets)
         count = len(validation.target)
     weights = jnp.asarray(np.random.default_rng(2).random(count))
-    solver = kp.Dense(nugget=nugget, refinement=0)
+    solver = DensePlan(kp.Dense(nugget=nugget, refinement=0))
     parameters = Parameters.of(problem.kernels)
     return problem, Loss(
         parameters, rows, validation, weights, solver, regularizer, folds or (), standardised
@@ -142,7 +143,7 @@ def test_a_batch_of_starts_has_the_losses_of_each_by_itself():
 
 def test_inner_map_is_the_representer_formula():
     problem, loss = setting(noise=0.2)
-    inner = inner_map(problem.kernels, loss.rows, kp.Dense(nugget=0.0, refinement=0))
+    inner = inner_map(problem.kernels, loss.rows, DensePlan(kp.Dense(nugget=0.0, refinement=0)))
     union = concatenate(loss.rows.batches)
     matrix = np.asarray(gram(problem.kernels, union, union))
     expected = np.linalg.solve(matrix + np.diag(loss.rows.variance), loss.rows.target)
@@ -165,19 +166,19 @@ def refit(problem, rows, solver, left_out):
 @pytest.mark.parametrize("noise", [0.0, 0.3])
 def test_folds_from_one_factorisation_equal_refits(noise):
     problem, loss = setting(noise=noise, nugget=1e-4)
-    inner = inner_map(problem.kernels, loss.rows, loss.solver)
+    inner = inner_map(problem.kernels, loss.rows, loss.plan)
     found = fold_residual(inner, FOLDS)
     for fold in FOLDS:
-        expected = refit(problem, loss.rows, loss.solver, fold)
+        expected = refit(problem, loss.rows, loss.plan, fold)
         np.testing.assert_allclose(found[fold], expected, rtol=1e-6, atol=1e-8)
 
 
 def test_leave_one_out_from_one_factorisation_equals_refits():
     problem, loss = setting(nugget=1e-4)
-    inner = inner_map(problem.kernels, loss.rows, loss.solver)
+    inner = inner_map(problem.kernels, loss.rows, loss.plan)
     found = leave_one_out_residual(inner)
     for i in range(len(found)):
-        expected = refit(problem, loss.rows, loss.solver, np.array([i]))
+        expected = refit(problem, loss.rows, loss.plan, np.array([i]))
         np.testing.assert_allclose(found[i], expected[0], rtol=1e-6, atol=1e-8)
 
 
@@ -188,7 +189,7 @@ def test_standardised_folds_are_the_predictive_density_at_its_best_amplitude(fol
     loss = eqx.tree_at(lambda x: x.row_weights, loss, jnp.ones(60))
     if len(folds) == 60:
         loss = eqx.tree_at(lambda x: x.folds, loss, ())
-    rows, solver = loss.rows, loss.solver
+    rows, solver = loss.rows, loss.plan
     union = concatenate(rows.batches)
     matrix = np.asarray(gram(problem.kernels, union, union)) + np.diag(rows.variance)
     matrix += solver.nugget * np.diag(np.diag(matrix))

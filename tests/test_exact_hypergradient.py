@@ -7,6 +7,7 @@ import pytest
 
 import kernelpde as kp
 from kernelpde.bilevel import Objective, Parameters
+from kernelpde.systems import DensePlan
 
 SQUARE = kp.Box(x=(0, 1), y=(0, 1))
 
@@ -25,8 +26,8 @@ def objective(residual):
         for r, b in zip(problem.residuals, blocks, strict=True)
     )
     parameters = Parameters.of(problem.kernels)
-    solver = kp.Dense(nugget=1e-8, refinement=0)
-    built = Objective(parameters, problem.residuals, blocks, validation, weights, solver)
+    plan, near = DensePlan(kp.Dense(nugget=1e-8, refinement=0)), (None,) * len(blocks)
+    built = Objective(parameters, problem.residuals, blocks, validation, weights, plan, near)
     return built, jnp.asarray(parameters.vector), start
 
 

@@ -10,6 +10,7 @@ from kernelpde.bilevel._evaluation import density_and_normal, losses
 from kernelpde.bilevel._starts import weak_prior
 from kernelpde.functionals import Functionals, Term, evaluation, gram, gram_diagonal
 from kernelpde.problem import linearised
+from kernelpde.systems import DensePlan
 
 LINE = kp.Box(x=(0, 1))
 DIFFUSIVITY = 0.7
@@ -119,9 +120,9 @@ def darcy_like(noise=0.05):
 def test_predictive_density_equals_refits_and_has_its_gradient(noise):
     problem, rows = darcy_like(noise)
     parameters = Parameters.of(problem.kernels, problem.noises)
-    solver = kp.Dense(nugget=1e-8, refinement=0)
+    plan = DensePlan(kp.Dense(nugget=1e-8, refinement=0))
     data = np.arange(9)
-    loss = Loss(parameters, rows, None, jnp.ones(0), solver, None, data=data)
+    loss = Loss(parameters, rows, None, jnp.ones(0), plan, None, data=data)
     theta = parameters.vector
     value, gradient, normal, _ = density_and_normal(jnp.asarray(theta), loss)
 

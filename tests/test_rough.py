@@ -22,6 +22,7 @@ from kernelpde.bilevel._warm import stationary, varying
 from kernelpde.errors import InputError
 from kernelpde.gallery import burgers, eikonal, layer
 from kernelpde.problem import linearised
+from kernelpde.systems import DensePlan
 
 
 def small_loss(kernel):
@@ -39,7 +40,7 @@ def small_loss(kernel):
     training = rows({"equation": 40, "ends": 8, "initial": 10}, 0)
     validation = rows({"equation": 30, "ends": 6, "initial": 8}, 1)
     weights = jnp.asarray(np.random.default_rng(2).uniform(0.5, 1.0, len(validation.target)))
-    solver = kp.Dense(nugget=1e-8, refinement=0)
+    solver = DensePlan(kp.Dense(nugget=1e-8, refinement=0))
     return Loss(Parameters.of(problem.kernels), training, validation, weights, solver, None)
 
 

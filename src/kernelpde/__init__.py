@@ -68,3 +68,6 @@ from kernelpde.solve import Solution as Solution
 from kernelpde.solve import load_solution as load_solution
 from kernelpde.solve import save_solution as save_solution
 from kernelpde.solve import solve as solve
+from kernelpde.systems import Automatic as Automatic
+from kernelpde.systems import LowRank as LowRank
+from kernelpde.systems import Sparse as Sparse

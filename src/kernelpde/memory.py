@@ -24,10 +24,16 @@ def dense_bytes(rows: int, matrices: float) -> float:
     return matrices * 8.0 * rows**2
 
 
+def fits(rows: int, matrices: float) -> bool:
+    """Whether dense matrices of so many rows fit into the memory of this machine."""
+    available = physical_bytes()
+    return available is None or dense_bytes(rows, matrices) <= _USABLE * available
+
+
 def require_memory(what: str, rows: int, matrices: float) -> None:
     """Refuse a dense system that cannot fit, before anything is allocated for it."""
     available, needed = physical_bytes(), dense_bytes(rows, matrices)
-    if available is not None and needed > _USABLE * available:
+    if available is not None and not fits(rows, matrices):
         most = int((_USABLE * available / (8.0 * matrices)) ** 0.5)
         raise InputError(
             f"{what}: {rows} rows need about {needed / 1e9:.3g} GB, and this machine has "

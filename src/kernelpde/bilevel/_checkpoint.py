@@ -108,7 +108,9 @@ class Checkpoint:
         return Stored(facts, arrays)
 
     def write(self, run: Run, before: np.ndarray | None) -> None:
-        """Keep the state of a run."""
+        """Keep the state of a run; of several processes, the first does."""
+        if jax.process_index() != 0:
+            return
         facts, arrays = _saved(run)
         if before is not None:
             arrays["before"] = before
@@ -162,12 +164,6 @@ def read_notes(path: str | Path) -> dict[str, Any]:
     if not isinstance(notes, dict):
         raise InputError(f"{path}: holds no notes.")
     return notes
-
-
-def read_history(path: str | Path) -> dict[str, np.ndarray]:
-    """The steps of a run file as columns: what `LearningRecord`s hold as numbers."""
-    arrays = read_archive(path, _KIND, _VERSION)[1]
-    return {name: arrays[f"history.{name}"] for name in _NUMBERS if f"history.{name}" in arrays}
 
 
 def _saved(run: Run) -> tuple[dict[str, Any], dict[str, np.ndarray]]:

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from kernelpde.bilevel._inner import Inner, View, entries_of, inner_map
+from kernelpde.bilevel._inner import View, entries_of, inner_map
 from kernelpde.bilevel._outer import (
     AbstractRegularizer,
     fold_residual,
@@ -21,10 +21,10 @@ from kernelpde.bilevel._outer import (
 )
 from kernelpde.bilevel._predictive import judged, predictive
 from kernelpde.compiling import compiled
-from kernelpde.functionals import Kernels, gram_diagonal, stacked_matvec
-from kernelpde.linalg import Dense
+from kernelpde.functionals import Kernels, everywhere, gram_diagonal
 from kernelpde.problem import Block, Residual, Rows, linearised
 from kernelpde.solve import true_residual
+from kernelpde.systems import AbstractPlan, AbstractSolved, DensePlan, DenseSolved, Nearby
 
 
 @compiled
@@ -84,22 +84,24 @@ class Loss(eqx.Module):
     - `validation`: the linearised validation residuals; `None` for folds of the training rows.
     - `row_weights`: what each validation residual is multiplied by; its square is the weight wᵢ of
       a standardised one.
-    - `solver`: of the inner problem.
+    - `plan`: of the solver of the inner problem.
     - `regularizer`: R(θ), if any.
     - `folds`: row numbers, empty to leave out one row at a time.
     - `standardised`: whether misses of rows left out are divided by their standard deviation.
     - `data`: the numbers of the rows that are data, if the loss is their predictive density.
+    - `near`: what the plan knows about the validation points.
     """
 
     parameters: Parameters
     rows: Rows
     validation: Rows | None
     row_weights: Float[Array, "N"]
-    solver: Dense
+    plan: AbstractPlan
     regularizer: AbstractRegularizer | None
     folds: tuple[np.ndarray, ...] = ()
     standardised: bool = eqx.field(static=True, default=False)
     data: Int[Array, "d"] | np.ndarray | None = None
+    near: tuple[Nearby | None, ...] = (None,)
 
     def rows_at(self, theta: Float[Array, "p"]) -> Rows:
         """The training rows with the noise that belongs to θ."""
@@ -111,16 +113,20 @@ class Reached(eqx.Module):
 
     **Attributes:**
 
-    - `weights`: z.
-    - `image`, `validation_image`: what the training and validation functionals give for it.
-    - `nugget`, `usable`: of the linear solve.
+    - `solved`: it, without the matrix it was found with.
+    - `validation_image`: what the validation functionals give for it.
     """
 
-    weights: Float[Array, "M"]
-    image: Float[Array, "M"]
+    solved: AbstractSolved
     validation_image: Float[Array, "N"]
-    nugget: Float[Array, ""]
-    usable: Bool[Array, ""]
+
+    @property
+    def nugget(self) -> Float[Array, ""]:
+        return self.solved.nugget
+
+    @property
+    def usable(self) -> Bool[Array, ""]:
+        return self.solved.usable
 
 
 def outer_roots(
@@ -131,28 +137,34 @@ def outer_roots(
     With `keep`, what derivatives are made of is kept to be used many times.
     """
     kernels = loss.parameters.kernels(theta)
-    inner = inner_map(kernels, loss.rows_at(theta), loss.solver, keep)
+    inner = inner_map(kernels, loss.rows_at(theta), loss.plan, keep)
     weights, seen = loss.row_weights, inner.image
     if loss.validation is not None:
-        residual = held_out_residual(kernels, inner, loss.validation, keep)
+        residual = held_out_residual(kernels, inner, loss.validation, loss.near, keep)
         seen, roots = residual + loss.validation.target, weights * residual
-    elif loss.standardised:
-        misses = (
-            standardised_folds(inner, loss.folds)
-            if loss.folds
-            else standardised_leave_one_out(inner)
-        )
-        roots = profiled(*misses, weights**2)
     else:
-        residual = fold_residual(inner, loss.folds) if loss.folds else leave_one_out_residual(inner)
-        roots = weights * residual
+        roots = _left_out(inner, loss)
     if loss.regularizer is not None:
         roots = jnp.concatenate([roots, loss.regularizer.roots(theta)])
     return roots, _reached(inner, seen)
 
 
-def _reached(inner: Inner, seen: Float[Array, "N"]) -> Reached:
-    return Reached(inner.weights, inner.image, seen, inner.system.nugget, inner.system.usable)
+def _left_out(inner: AbstractSolved, loss: Loss) -> Float[Array, "M"]:
+    """What rows miss when they are predicted from the others."""
+    assert isinstance(inner, DenseSolved)
+    if loss.standardised:
+        misses = (
+            standardised_folds(inner, loss.folds)
+            if loss.folds
+            else standardised_leave_one_out(inner)
+        )
+        return profiled(*misses, loss.row_weights**2)
+    residual = fold_residual(inner, loss.folds) if loss.folds else leave_one_out_residual(inner)
+    return loss.row_weights * residual
+
+
+def _reached(inner: AbstractSolved, seen: Float[Array, "N"]) -> Reached:
+    return everywhere(Reached(inner.without_factor(), seen), inner.devices)
 
 
 def _penalty(theta: Float[Array, "p"], loss: Loss) -> Float[Array, "q"]:
@@ -165,7 +177,8 @@ def outer_loss(theta: Float[Array, "p"], loss: Loss) -> tuple[Float[Array, ""], 
         roots, reached = outer_roots(theta, loss)
         return 0.5 * (roots @ roots), reached
     kernels, rows = loss.parameters.kernels(theta), loss.rows_at(theta)
-    value, inner = predictive(kernels, rows, loss.solver, loss.data)
+    assert isinstance(loss.plan, DensePlan)
+    value, inner = predictive(kernels, rows, loss.plan, loss.data)
     penalty = _penalty(theta, loss)
     return value + 0.5 * (penalty @ penalty), _reached(inner, inner.image)
 
@@ -174,7 +187,8 @@ def outer_loss(theta: Float[Array, "p"], loss: Loss) -> tuple[Float[Array, ""], 
 def density_and_normal(theta: Float[Array, "p"], loss: Loss):
     """Minus the predictive log density of data, its gradient and expected curvature."""
     assert loss.data is not None
-    found = judged(theta, loss.parameters.kernels, loss.rows_at, loss.solver, loss.data)
+    assert isinstance(loss.plan, DensePlan)
+    found = judged(theta, loss.parameters.kernels, loss.rows_at, loss.plan, loss.data)
     penalty, pull = jax.vjp(lambda t: _penalty(t, loss), theta)
     slopes = jax.jacfwd(lambda t: _penalty(t, loss))(theta)
     return (
@@ -324,23 +338,28 @@ def advance(
     kernels: Kernels,
     reached: Reached,
     row_weights: tuple[Float[Array, "M"], Float[Array, "N"] | None],
+    near: tuple[Nearby | None, ...],
     lengths: Float[Array, "L"],
 ) -> Progress:
     """From uᵏ to Π_k(θ), or as far on the way as the true residual bears the linearisation out.
 
-    **Arguments:** each pair is for training and for validation points.
+    **Arguments:** each pair is for training and for validation points; `near` is what the plan
+    knows about the latter.
     """
-    expansion = rows[0].expansion(reached.weights)
+    solved = reached.solved
 
-    def view(block: tuple[Block, ...], row: Rows, image: Float[Array, "_"]) -> View:
-        entries = entries_of(kernels, expansion, residuals, block)
+    def view(entries: tuple[Array, ...], row: Rows, image: Float[Array, "_"]) -> View:
         return View(entries, image - row.through_jets(entries))
 
     full = (
-        view(blocks[0], rows[0], reached.image),
+        view(solved.entries(kernels, residuals, blocks[0]), rows[0], solved.image),
         None
         if blocks[1] is None or rows[1] is None
-        else view(blocks[1], rows[1], reached.validation_image),
+        else view(
+            entries_of(kernels, solved, residuals, blocks[1], near),
+            rows[1],
+            reached.validation_image,
+        ),
     )
 
     def mixed(length):
@@ -365,7 +384,8 @@ def advance(
         (blocks[0], new[0]) if blocks[1] is None or new[1] is None else (blocks[1], new[1])
     )
     sizes = _condition_sizes(residuals, where, shown)
-    return Progress(new[0], new[1], length, _change(seen[0], new[0]), sizes)
+    progress = Progress(new[0], new[1], length, _change(seen[0], new[0]), sizes)
+    return everywhere(progress, solved.devices)
 
 
 def _condition_sizes(residuals, blocks: tuple[Block, ...], view: View) -> Float[Array, "C"]:
@@ -395,14 +415,14 @@ def _change(old: View, new: View) -> Float[Array, ""]:
 @compiled
 def view_of(
     kernels: Kernels,
-    rows: Rows,
     reached: Reached,
     residuals: tuple[Residual, ...],
     blocks: tuple[Block, ...],
+    near: tuple[Nearby | None, ...],
 ) -> View:
     """What residuals at other points see of Π_k(θ)."""
-    expansion = rows.expansion(reached.weights)
-    entries = entries_of(kernels, expansion, residuals, blocks)
+    solved = reached.solved
+    entries = entries_of(kernels, solved, residuals, blocks, near)
     here = linearised(residuals, blocks, entries)
-    image = stacked_matvec(kernels, here.stacks, rows.stacks, reached.weights)
-    return View(entries, image - here.through_jets(entries))
+    image = solved.images(kernels, here.stacks, near)
+    return everywhere(View(entries, image - here.through_jets(entries)), solved.devices)

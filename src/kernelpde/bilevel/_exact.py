@@ -16,11 +16,11 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from kernelpde.bilevel._evaluation import Parameters
-from kernelpde.bilevel._inner import Inner, entries_of, inner_map
+from kernelpde.bilevel._inner import entries_of, inner_map
 from kernelpde.bilevel._outer import held_out_residual
 from kernelpde.compiling import compiled
-from kernelpde.linalg import Dense
 from kernelpde.problem import Block, Residual, linearised
+from kernelpde.systems import AbstractPlan, AbstractSolved, Nearby
 
 Entries = tuple[Float[Array, "_ _"], ...]
 
@@ -34,7 +34,8 @@ class Objective(eqx.Module):
     - `residuals`: of the problem.
     - `blocks`, `validation`: training and validation points.
     - `row_weights`: w, one per validation row.
-    - `solver`: of the inner systems; its nugget is part of the objective.
+    - `plan`: of the solver of the inner systems; its nugget is part of the objective.
+    - `near`: what it knows about the validation points.
     """
 
     parameters: Parameters
@@ -42,26 +43,25 @@ class Objective(eqx.Module):
     blocks: tuple[Block, ...]
     validation: tuple[Block, ...]
     row_weights: Float[Array, "N"]
-    solver: Dense
+    plan: AbstractPlan
+    near: tuple[Nearby | None, ...]
 
-    def _inner(self, entries: Entries, theta: Float[Array, "p"]) -> Inner:
+    def _inner(self, entries: Entries, theta: Float[Array, "p"]) -> AbstractSolved:
         rows = linearised(self.residuals, self.blocks, entries)
         rows = rows.with_noises(self.parameters.noises(theta))
-        return inner_map(self.parameters.kernels(theta), rows, self.solver)
+        return inner_map(self.parameters.kernels(theta), rows, self.plan)
 
     def _next(self, entries: Entries, theta: Float[Array, "p"]) -> Entries:
         """G(s, θ): one Gauss-Newton step of the inner problem."""
         inner = self._inner(entries, theta)
-        expansion = inner.rows.expansion(inner.weights)
-        return entries_of(self.parameters.kernels(theta), expansion, self.residuals, self.blocks)
+        return inner.entries(self.parameters.kernels(theta), self.residuals, self.blocks)
 
     def _loss(self, entries: Entries, theta: Float[Array, "p"]) -> Float[Array, ""]:
         """L(s, θ): half the squares of the true residuals at validation points."""
         kernels, inner = self.parameters.kernels(theta), self._inner(entries, theta)
-        expansion = inner.rows.expansion(inner.weights)
-        seen = entries_of(kernels, expansion, self.residuals, self.validation)
+        seen = entries_of(kernels, inner, self.residuals, self.validation, self.near)
         rows = linearised(self.residuals, self.validation, seen)
-        residual = held_out_residual(kernels, inner, rows)
+        residual = held_out_residual(kernels, inner, rows, self.near)
         return 0.5 * jnp.sum((self.row_weights * residual) ** 2)
 
     def fixed_point(self, theta: Float[Array, "p"], start: Entries, steps: int = 30) -> Entries:

@@ -3,16 +3,9 @@
 import equinox as eqx
 from jaxtyping import Array, Float
 
-from kernelpde.functionals import (
-    Functionals,
-    Kernels,
-    gram_diagonal,
-    gram_of_blocks,
-    jets,
-    stacked_matvec,
-)
-from kernelpde.linalg import Dense, DenseFactor
+from kernelpde.functionals import Kernels
 from kernelpde.problem import Block, Residual, Rows
+from kernelpde.systems import AbstractPlan, AbstractSolved, Nearby
 
 
 class View(eqx.Module):
@@ -28,50 +21,28 @@ class View(eqx.Module):
     linear: Float[Array, "M"]
 
 
-class Inner(eqx.Module):
-    """Π_k(θ): the state κ_θ(·, Φ) z that solves the linearised training problem.
-
-    **Attributes:**
-
-    - `rows`: Φ and b.
-    - `weights`: z = (K_Φ + Σ)⁻¹ b.
-    - `system`: the factored matrix.
-    - `image`: Φu = K_Φ z.
-    """
-
-    rows: Rows
-    weights: Float[Array, "M"]
-    system: DenseFactor
-    image: Float[Array, "M"]
-
-
-def inner_map(kernels: Kernels, rows: Rows, solver: Dense, keep: bool = False) -> Inner:
+def inner_map(
+    kernels: Kernels, rows: Rows, plan: AbstractPlan, keep: bool = False
+) -> AbstractSolved:
     """Solve the linearised training problem: equations (otd:explicit) and, with noise,
     (reg:linear_mini) of the paper.
 
-    Differentiable in the kernels, forwards and backwards, at the cost of one more solve and one
-    more product with the Gram matrix, which is not kept for it; with `keep`, more is.
+    The state is Π_k(θ) = κ_θ(·, Φ) z, z = (K_Φ + Σ)⁻¹ b, or what stands for it. Differentiable in
+    the kernels, forwards and backwards, at the cost of one more solve and one more product with the
+    Gram matrix, which is not kept for it; with `keep`, more is.
     """
-
-    def product(vector: Float[Array, "M"]) -> Float[Array, "M"]:
-        return stacked_matvec(kernels, rows.stacks, rows.stacks, vector, keep=keep)
-
-    batches = rows.batches
-    diagonal = gram_diagonal(kernels, batches)
-    system = solver.factorize(gram_of_blocks(kernels, batches), rows.variance, diagonal)
-    z = system.solve(rows.target, product=product)
-    image = product(z) if solver.refinement else rows.target - system.added * z
-    return Inner(rows, z, system, image)
+    return plan.solve(kernels, rows, rows.variance, rows.target, plan.refinement, keep)
 
 
 def entries_of(
     kernels: Kernels,
-    expansion: tuple[Functionals, ...],
+    solved: AbstractSolved,
     residuals: tuple[Residual, ...],
     blocks: tuple[Block, ...],
+    near: tuple[Nearby | None, ...],
 ) -> tuple[Float[Array, "_ _"], ...]:
-    """The nonlinear jet entries, per condition, of a state given by weighted functionals."""
+    """The nonlinear jet entries of a state at other points, per condition."""
     return tuple(
-        jets(kernels, block.points, residual.nonlinear_terms, expansion)
-        for residual, block in zip(residuals, blocks, strict=True)
+        solved.jets(kernels, block.points, residual.nonlinear_terms, n)
+        for residual, block, n in zip(residuals, blocks, near, strict=True)
     )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh
 
 from kernelpde.arrays import Numbers
 from kernelpde.bilevel._checkpoint import Checkpoint
@@ -25,11 +26,10 @@ from kernelpde.bilevel._validation import HeldOut, Predictive, Validation, data_
 from kernelpde.bilevel._warm import stationary, varying
 from kernelpde.errors import InputError, SolveError
 from kernelpde.functionals import Kernels
-from kernelpde.linalg import Dense
-from kernelpde.memory import LEARN, require_memory
 from kernelpde.precision import require_float64
 from kernelpde.problem import Problem
 from kernelpde.solve import GaussNewton, LevenbergMarquardt, Solution, solve
+from kernelpde.systems import Automatic, Solver
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -58,7 +58,7 @@ class Learned:
     factorisations: int
     history: LearningHistory
     evaluations: tuple[LearningRecord, ...]
-    solver: Dense
+    solver: Solver
     spread: np.ndarray | None
 
     def shifted(self, by: np.ndarray) -> Problem:
@@ -115,14 +115,15 @@ def learn(
     starts: bool = True,
     hypergradient: Literal["linearised", "exact"] = "linearised",
     method: GaussNewton | LevenbergMarquardt | None = None,
-    solver: Dense | None = None,
+    solver: Solver | None = None,
+    mesh: Mesh | None = None,
     seed: int = 0,
     sampling: str = "halton",
     tolerance: float = 1e-3,
     max_steps: int | None = None,
     final: Mapping[str, int] | None = None,
     final_seed: int | None = None,
-    final_solver: Dense | None = None,
+    final_solver: Solver | None = None,
     throw: bool = True,
     callback: Callable[[LearningRecord], None] | None = None,
     checkpoint: str | Path | None = None,
@@ -158,7 +159,9 @@ def learn(
       sees the linearisation point move with θ; each of its evaluations takes some eight
       factorisations.
     - `method`: of the inner steps; `GaussNewton()` never shortens them.
-    - `solver`: of the inner systems; a nugget of 1e-10 without refinement by default.
+    - `solver`: of the inner systems; `Automatic()` with a nugget of 1e-10 and without refinement by
+      default.
+    - `mesh`: devices that share the work of large systems, as in `solve`.
     - `seed`, `sampling`: of the points.
     - `tolerance`: on the change of the logarithms of the hyperparameters in a step; 0 takes all
       `max_steps`.
@@ -166,7 +169,7 @@ def learn(
     - `final`: number of points for the final solve; training points and validation points together
       if left out.
     - `final_seed`: of the points of the final solve; `seed` if left out.
-    - `final_solver`: for it; `Dense()` by default, with data the same as for learning.
+    - `final_solver`: for it; `Automatic()` by default, with data the same as for learning.
     - `throw`: raise `SolveError` if nothing usable was learned, or if the final solve fails.
     - `callback`: called with a `LearningRecord` after every evaluation of the outer loss and after
       every step.
@@ -183,12 +186,11 @@ def learn(
         max_steps = 80 if data_conditions(problem) else 30
     if validation is None:
         validation = Predictive() if data_conditions(problem) else HeldOut()
-    solver = Dense(nugget=1e-10, refinement=0) if solver is None else solver
+    solver = Automatic(nugget=1e-10, refinement=0) if solver is None else solver
     if final_solver is None:
         # What is learned from data holds for the system it was learned with.
-        final_solver = solver if isinstance(validation, Predictive) else Dense()
+        final_solver = solver if isinstance(validation, Predictive) else Automatic()
     blocks = problem.collocate(points, seed=seed, sampling=sampling)
-    require_memory("learn", problem.row_count(blocks), LEARN)
 
     def begun(
         problem: Problem, optimizer: AbstractOuter, starts: bool, constant: bool = False
@@ -201,6 +203,7 @@ def learn(
             regularizer,
             LevenbergMarquardt() if method is None else method,
             solver,
+            mesh,
             seed,
             sampling,
             starts,
@@ -276,6 +279,7 @@ def learn(
         seed=seed if final_seed is None else final_seed,
         sampling=sampling,
         solver=final_solver,
+        mesh=mesh,
         throw=throw,
     )
     return Learned(

@@ -9,22 +9,24 @@ import numpy as np
 from jax.scipy.linalg import solve_triangular
 from jaxtyping import Array, Float
 
-from kernelpde.bilevel._inner import Inner
 from kernelpde.errors import InputError
-from kernelpde.functionals import Kernels, stacked_matvec
+from kernelpde.functionals import Kernels
 from kernelpde.problem import Rows
+from kernelpde.systems import AbstractSolved, DenseSolved, Nearby
 
 
 def held_out_residual(
-    kernels: Kernels, inner: Inner, validation: Rows, keep: bool = False
+    kernels: Kernels,
+    inner: AbstractSolved,
+    validation: Rows,
+    near: tuple[Nearby | None, ...],
+    keep: bool = False,
 ) -> Float[Array, "N"]:
     """r(θ) = κ_θ(Ψ, Φ) z(θ) - b at validation points: equation (outer_discrete_linearized)."""
-    stacks = inner.rows.stacks
-    seen = stacked_matvec(kernels, validation.stacks, stacks, inner.weights, keep=keep)
-    return seen - validation.target
+    return inner.images(kernels, validation.stacks, near, keep) - validation.target
 
 
-def leave_one_out_residual(inner: Inner) -> Float[Array, "M"]:
+def leave_one_out_residual(inner: DenseSolved) -> Float[Array, "M"]:
     """What each row misses when it is predicted from all others, from one factorisation.
 
     With P = K + Σ + ηD and z = P⁻¹ b, it is rᵢ = -zᵢ / (P⁻¹)ᵢᵢ: prediction minus target.
@@ -32,7 +34,7 @@ def leave_one_out_residual(inner: Inner) -> Float[Array, "M"]:
     return -inner.weights / inner.system.inverse_diagonal()
 
 
-def fold_residual(inner: Inner, folds: Sequence[Array | np.ndarray]) -> Float[Array, "M"]:
+def fold_residual(inner: DenseSolved, folds: Sequence[Array | np.ndarray]) -> Float[Array, "M"]:
     """What the rows of each fold miss when they are predicted from all other folds.
 
     By the block inverse identity r_F = -((P⁻¹)_FF)⁻¹ z_F: one factorisation serves all folds.
@@ -48,14 +50,14 @@ def fold_residual(inner: Inner, folds: Sequence[Array | np.ndarray]) -> Float[Ar
     return found
 
 
-def standardised_leave_one_out(inner: Inner) -> tuple[Float[Array, "M"], Float[Array, "M"]]:
+def standardised_leave_one_out(inner: DenseSolved) -> tuple[Float[Array, "M"], Float[Array, "M"]]:
     """rᵢ / σᵢ and log σᵢ, with σᵢ² = 1 / (P⁻¹)ᵢᵢ the variance of row i given all others."""
     precision = inner.system.inverse_diagonal()
     return -inner.weights / jnp.sqrt(precision), -0.5 * jnp.log(precision)
 
 
 def standardised_folds(
-    inner: Inner, folds: Sequence[Array | np.ndarray]
+    inner: DenseSolved, folds: Sequence[Array | np.ndarray]
 ) -> tuple[Float[Array, "M"], Float[Array, "M"]]:
     """As `standardised_leave_one_out`, fold by fold: L⁻¹ z_F and -log Lᵢᵢ, (P⁻¹)_FF = L Lᵀ."""
     found, scales = jnp.zeros_like(inner.weights), jnp.zeros_like(inner.weights)
@@ -83,7 +85,7 @@ def profiled(
 
 
 def _inverse_blocks(
-    inner: Inner, folds: Sequence[Array | np.ndarray]
+    inner: DenseSolved, folds: Sequence[Array | np.ndarray]
 ) -> Iterator[tuple[Array | np.ndarray, Float[Array, "_ _"]]]:
     """(P⁻¹)_FF for each fold F."""
     for fold in folds:

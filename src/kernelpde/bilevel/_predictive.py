@@ -22,10 +22,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from kernelpde.bilevel._inner import Inner, inner_map
+from kernelpde.bilevel._inner import inner_map
 from kernelpde.functionals import Kernels, gram_diagonal, gram_of_blocks
-from kernelpde.linalg import Dense
 from kernelpde.problem import Rows
+from kernelpde.systems import DensePlan, DenseSolved
 
 
 class Judged(eqx.Module):
@@ -34,22 +34,23 @@ class Judged(eqx.Module):
     value: Float[Array, ""]
     gradient: Float[Array, "p"]
     normal: Float[Array, "p p"]
-    inner: Inner
+    inner: DenseSolved
 
 
 def predictive(
-    kernels: Kernels, rows: Rows, solver: Dense, data: Int[Array, "d"] | np.ndarray
-) -> tuple[Float[Array, ""], Inner]:
+    kernels: Kernels, rows: Rows, plan: DensePlan, data: Int[Array, "d"] | np.ndarray
+) -> tuple[Float[Array, ""], DenseSolved]:
     """J for the rows numbered in `data`."""
-    inner, _, precision = _conditioned(kernels, rows, solver, data)
+    inner, _, precision = _conditioned(kernels, rows, plan, data)
     return _density(inner.weights[data], precision), inner
 
 
 def _conditioned(
-    kernels: Kernels, rows: Rows, solver: Dense, data: Int[Array, "d"] | np.ndarray
-) -> tuple[Inner, Float[Array, "M d"], Float[Array, "d"]]:
+    kernels: Kernels, rows: Rows, plan: DensePlan, data: Int[Array, "d"] | np.ndarray
+) -> tuple[DenseSolved, Float[Array, "M d"], Float[Array, "d"]]:
     """The inner solution, the columns of P⁻¹ that belong to data, and its diagonal there."""
-    inner = inner_map(kernels, rows, solver)
+    inner = inner_map(kernels, rows, plan)
+    assert isinstance(inner, DenseSolved)
     unit = jnp.zeros((len(rows.target), len(data))).at[data, jnp.arange(len(data))].set(1.0)
     half = inner.system.solve_half(unit)
     return inner, inner.system.solve_other_half(half), jnp.sum(half**2, axis=0)
@@ -60,7 +61,7 @@ def _density(weights: Float[Array, "d"], precision: Float[Array, "d"]) -> Float[
 
 
 def judged(
-    theta: Float[Array, "p"], model, rows_of, solver: Dense, data: Int[Array, "d"] | np.ndarray
+    theta: Float[Array, "p"], model, rows_of, plan: DensePlan, data: Int[Array, "d"] | np.ndarray
 ) -> Judged:
     """J with gradient and curvature: one factorisation, and one product per parameter.
 
@@ -71,10 +72,10 @@ def judged(
     - `theta`: θ.
     - `model`: from θ to kernels.
     - `rows_of`: from θ to the rows, whose noise may depend on it.
-    - `solver`: of the inner problem.
+    - `plan`: of the solver of the inner problem.
     - `data`: the numbers of the rows that are data.
     """
-    inner, columns, precision = _conditioned(model(theta), rows_of(theta), solver, data)
+    inner, columns, precision = _conditioned(model(theta), rows_of(theta), plan, data)
     vectors = jnp.concatenate([columns, inner.weights[:, None]], axis=1)
     vectors = jax.lax.stop_gradient(vectors)
     nugget = jax.lax.stop_gradient(inner.system.nugget)

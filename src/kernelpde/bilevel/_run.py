@@ -8,11 +8,13 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh
 
 from kernelpde.bilevel._evaluation import (
     Loss,
     Parameters,
     Progress,
+    Reached,
     advance,
     damped_direction,
     evaluator,
@@ -46,9 +48,9 @@ from kernelpde.bilevel._validation import (
 )
 from kernelpde.errors import InputError
 from kernelpde.functionals import Kernels
-from kernelpde.linalg import Dense
 from kernelpde.problem import Block, Problem, Rows
 from kernelpde.solve import GaussNewton, LevenbergMarquardt
+from kernelpde.systems import AbstractPlan, Solver, chosen
 
 _LARGEST = 20.0
 """A hyperparameter whose logarithm is beyond this has run away."""
@@ -74,7 +76,8 @@ class Run:
         optimizer: AbstractOuter,
         regularizer: AbstractRegularizer | None,
         method: GaussNewton | LevenbergMarquardt,
-        solver: Dense,
+        solver: Solver,
+        mesh: Mesh | None,
         seed: int,
         sampling: str,
         starts: bool,
@@ -84,7 +87,8 @@ class Run:
         self.plan, self.optimizer = plan, optimizer
         self.problem, self.residuals, self.blocks = problem, problem.residuals, blocks
         self.data = plan.rows(problem, blocks) if isinstance(plan, Predictive) else None
-        self.regularizer, self.method, self.solver = regularizer, method, solver
+        self.regularizer, self.method = regularizer, method
+        self.solver, self.mesh = solver, mesh
         self.seed, self.sampling, self.callback = seed, sampling, callback
         self.rng = np.random.default_rng([seed, 11])
         if any(noise is not None for noise in problem.noises) and self.data is None:
@@ -233,22 +237,38 @@ class Run:
         folds = ()
         if isinstance(self.plan, Folds):
             folds = self.plan.rows(len(rows.target), self.seed)
-        solver = eqx.tree_at(lambda s: s.nugget, self.solver, self.nugget)
+        plan = self._plan(kernels)
         return (
             Loss(
                 self.parameters,
                 rows,
                 validation,
                 jnp.asarray(weights),
-                solver,
+                plan,
                 self._regularizer(len(weights)),
                 folds,
                 isinstance(self.plan, Folds) and self.plan.standardised,
                 self.data,
+                () if blocks is None else plan.nearby(blocks),
             ),
             blocks,
             view,
         )
+
+    def _plan(self, kernels: Kernels) -> AbstractPlan:
+        """How the inner systems of this step are solved."""
+        solver = eqx.tree_at(lambda s: s.nugget, self.solver, self.nugget)
+        choice = chosen(
+            solver,
+            kernels,
+            self.residuals,
+            self.blocks,
+            self.mesh,
+            learning=True,
+            inverse=self.pool is None,
+        )
+        self.choice = choice
+        return choice.plan
 
     def _regularizer(self, rows: int) -> AbstractRegularizer | None:
         """What was asked for, or else a weak prior on how far lengthscales vary.
@@ -412,17 +432,22 @@ class Run:
             kernels,
             reached,
             (train_weights, None if loss.validation is None else loss.row_weights),
+            loss.near,
             jnp.asarray(lengths),
         )
         self.train = progress.train
         if self.pool is not None:
             whole = not (isinstance(self.plan, HeldOut) and self.plan.batch is not None)
             self.pool_view = (
-                progress.validation
-                if whole
-                else view_of(kernels, loss.rows, reached, self.residuals, self.pool)
+                progress.validation if whole else self._seen_at_pool(kernels, loss, reached)
             )
         return progress
+
+    def _seen_at_pool(self, kernels: Kernels, loss: Loss, reached: Reached) -> View:
+        """What is seen of the inner solution at all validation points."""
+        assert self.pool is not None
+        near = loss.plan.nearby(self.pool)
+        return view_of(kernels, reached, self.residuals, self.pool, near)
 
     def step(self, tolerance: float) -> None:
         """Linearise, lower the outer loss, move the state."""
@@ -449,7 +474,7 @@ class Run:
         self._record(self.history, best.loss, best.theta, float(reached.nugget), progress)
         self.renew_pool()
         if isinstance(self.plan, Fresh) and self.pool is not None:
-            self.pool_view = view_of(self.kernels, loss.rows, reached, self.residuals, self.pool)
+            self.pool_view = self._seen_at_pool(self.kernels, loss, reached)
         if tolerance == 0.0 or (float(progress.length) < 1.0 and not self.pace.shortened):
             return
         if moved < tolerance and float(progress.change) < 10 * tolerance and self.pace.rested():
@@ -494,7 +519,13 @@ class Run:
         assert self.pool is not None
         loss, _, _ = self._loss(self.kernels)
         objective = Objective(
-            self.parameters, self.residuals, self.blocks, self.pool, loss.row_weights, loss.solver
+            self.parameters,
+            self.residuals,
+            self.blocks,
+            self.pool,
+            loss.row_weights,
+            loss.plan,
+            loss.near,
         )
         linearised_loss, start = self._evaluate(loss), self.train.jets
 
@@ -521,8 +552,8 @@ class Run:
 def _rows_of(residuals, blocks: tuple[Block, ...], numbers: list[np.ndarray]) -> np.ndarray:
     """The rows that belong to some of the points of each condition."""
     rows, start = [], 0
-    for residual, block, chosen in zip(residuals, blocks, numbers, strict=True):
+    for residual, block, some in zip(residuals, blocks, numbers, strict=True):
         for _ in residual.components:
-            rows.append(start + chosen)
+            rows.append(start + some)
             start += block.count
     return np.concatenate(rows)

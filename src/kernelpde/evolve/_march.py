@@ -15,9 +15,9 @@ from kernelpde.arrays import Numbers
 from kernelpde.bilevel import Learned, learn
 from kernelpde.errors import InputError
 from kernelpde.geometry import Patch, Patches, PointCloud, Space
-from kernelpde.linalg import Dense
 from kernelpde.problem import Condition, Problem
 from kernelpde.solve import GaussNewton, LevenbergMarquardt, Solution, solve
+from kernelpde.systems import Solver
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,7 +104,7 @@ def march(
     order: int = 1,
     learning: Mapping[str, Any] | None = None,
     method: GaussNewton | LevenbergMarquardt | None = None,
-    solver: Dense | None = None,
+    solver: Solver | None = None,
     seed: int = 0,
     sampling: str = "halton",
     throw: bool = True,

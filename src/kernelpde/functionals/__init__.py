@@ -5,6 +5,12 @@ from kernelpde.functionals._batch import Stack as Stack
 from kernelpde.functionals._batch import concatenate as concatenate
 from kernelpde.functionals._batch import evaluation as evaluation
 from kernelpde.functionals._batch import expansion as expansion
+from kernelpde.functionals._devices import everywhere as everywhere
+from kernelpde.functionals._devices import group_count as group_count
+from kernelpde.functionals._devices import groups_summed as groups_summed
+from kernelpde.functionals._devices import one_axis as one_axis
+from kernelpde.functionals._devices import padded as padded
+from kernelpde.functionals._devices import rows_shared as rows_shared
 from kernelpde.functionals._gram import DEFAULT_MEMORY as DEFAULT_MEMORY
 from kernelpde.functionals._gram import gram as gram
 from kernelpde.functionals._gram import gram_diagonal as gram_diagonal

@@ -10,9 +10,9 @@ from jaxtyping import Float
 from kernelpde.arrays import Numbers
 from kernelpde.errors import InputError
 from kernelpde.inference._posterior import Posterior, conditioned
-from kernelpde.linalg import Dense
 from kernelpde.problem import Block, Problem
 from kernelpde.solve import Solution, solve
+from kernelpde.systems import Solver
 
 
 def refine(
@@ -26,7 +26,7 @@ def refine(
     candidates: int = 2000,
     seed: int = 0,
     sampling: str = "halton",
-    solver: Dense | None = None,
+    solver: Solver | None = None,
     throw: bool = True,
 ) -> Solution:
     """Solve with points added round by round where the last solution was worst.

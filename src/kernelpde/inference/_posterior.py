@@ -26,8 +26,10 @@ from kernelpde.functionals import (
 from kernelpde.geometry import Averages
 from kernelpde.inference._compressed import Compressed, compressed, compressed_variance, pivots
 from kernelpde.linalg import Dense, DenseFactor
+from kernelpde.memory import SOLVE, require_memory
 from kernelpde.problem import Block, Parameter, Residual, Rows, linearised
 from kernelpde.solve import Solution, field_names
+from kernelpde.systems import Local
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -365,6 +367,12 @@ def posterior(solution: Solution, *, amplitude: float | None = None) -> Posterio
 def conditioned(solution: Solution, *, amplitude: float | None = None) -> Posterior:
     """The linearised conditions at a solution, or on the way to one, and what follows from them."""
     problem = solution.problem
+    if isinstance(solution.expansion, Local):
+        raise InputError(
+            "posterior: the solution is from the sparse solver, which has no covariances. Solve "
+            "with Dense()."
+        )
+    require_memory("posterior", problem.row_count(solution.blocks), SOLVE)
     solver = Dense(nugget=solution.nugget, refinement=0)
     rows, system, likely = _conditioned(
         problem.residuals, problem.kernels, solution.blocks, solution.expansion, solver

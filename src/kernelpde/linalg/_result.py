@@ -15,4 +15,8 @@ class LINEAR(eqx.Enumeration):
         "nearly coincide, a lengthscale far larger than the domain, or a kernel that is not smooth "
         "enough for the equation are the usual causes."
     )
+    not_converged = (
+        "Conjugate gradients did not reach their tolerance. A larger radius of the preconditioner, "
+        "a larger nugget or a kernel of lower smoothness help."
+    )
     not_finite = "The diagonal of the matrix is not positive and finite."

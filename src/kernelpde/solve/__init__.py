@@ -16,7 +16,6 @@ from kernelpde.solve._solve import cycles as cycles
 from kernelpde.solve._solve import solve as solve
 from kernelpde.solve._step import Outcome as Outcome
 from kernelpde.solve._step import State as State
-from kernelpde.solve._step import expansion_of as expansion_of
 from kernelpde.solve._step import take_step as take_step
 from kernelpde.solve._step import true_residual as true_residual
 from kernelpde.solve._step import zero_state as zero_state

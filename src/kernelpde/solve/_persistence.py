@@ -13,6 +13,7 @@ from kernelpde.functionals import Functionals, Term
 from kernelpde.problem import Problem, kernel_numbers, with_kernel_numbers
 from kernelpde.solve._result import RESULT
 from kernelpde.solve._solution import History, Record, Solution
+from kernelpde.systems import Local
 
 _KIND, _VERSION = "kernelpde solution", 1
 
@@ -32,19 +33,26 @@ def save_solution(
         f"kernels.{name}": leaf for name, leaf in kernel_numbers(solution.problem).items()
     }
     arrays |= {f"block.{n}": leaf for n, leaf in enumerate(jax.tree.leaves(solution.blocks))}
-    for n, batch in enumerate(solution.expansion):
+    local = solution.expansion if isinstance(solution.expansion, Local) else None
+    batches = (local.functionals,) if isinstance(local, Local) else solution.expansion
+    assert not isinstance(batches, Local)
+    for n, batch in enumerate(batches):
         arrays |= {f"points.{n}": batch.points, f"coefficients.{n}": batch.coefficients}
+    if local is not None:
+        arrays |= {"local.values": local.values, "local.metric": local.metric}
     facts = {
         "fields": [field.name for field in solution.problem.fields],
         "conditions": [condition.name for condition in solution.problem.conditions],
         "coordinates": list(solution.problem.space.coordinates),
         "counts": [len(block.points) for block in solution.blocks],
-        "terms": [[[t.field, t.orders] for t in batch.terms] for batch in solution.expansion],
-        "widths": [batch.width for batch in solution.expansion],
+        "terms": [[[t.field, t.orders] for t in batch.terms] for batch in batches],
+        "widths": [batch.width for batch in batches],
         "residuals": solution.residuals,
         "result": solution.result.name,
         "nugget": solution.nugget,
         "condition": solution.condition,
+        "solver": solution.solver,
+        "local": None if local is None else {"reach": local.reach, "jitter": local.jitter},
         "history": [vars(record) for record in solution.history],
         "notes": notes or {},
     }
@@ -108,6 +116,18 @@ def _loaded(facts: dict[str, Any], arrays: dict[str, np.ndarray], problem: Probl
                 int(width),
             )
         )
+    function: tuple[Functionals, ...] | Local = tuple(expansion)
+    if facts.get("local") is not None:
+        values, metric = arrays["local.values"], arrays["local.metric"]
+        if values.shape != (len(expansion[0]),) or metric.shape != (dimension,):
+            raise InputError(f"has arrays of shapes that do not fit: {values.shape}.")
+        function = Local(
+            expansion[0],
+            jnp.asarray(values),
+            metric,
+            float(facts["local"]["reach"]),
+            float(facts["local"]["jitter"]),
+        )
     counts = {
         name: 2 if count > 1 else 1
         for name, count in zip(facts["conditions"], facts["counts"], strict=True)
@@ -121,10 +141,11 @@ def _loaded(facts: dict[str, Any], arrays: dict[str, np.ndarray], problem: Probl
     return Solution(
         with_kernel_numbers(problem, numbers),
         blocks,
-        tuple(expansion),
+        function,
         {name: dict(sizes) for name, sizes in facts["residuals"].items()},
         RESULT[facts["result"]],
         float(facts["nugget"]),
         float(facts["condition"]),
         History(Record(**record) for record in facts["history"]),
+        str(facts.get("solver", "")),
     )

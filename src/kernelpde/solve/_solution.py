@@ -16,6 +16,7 @@ from kernelpde.functionals import DEFAULT_MEMORY, Functionals, Kernels, Term, je
 from kernelpde.problem import Block, Problem
 from kernelpde.solve._pictures import plot_lengthscales, plot_records, plot_solution
 from kernelpde.solve._result import RESULT
+from kernelpde.systems import Local
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -137,7 +138,8 @@ class Solution:
 
     - `problem`: what was solved.
     - `blocks`: the points of each condition.
-    - `expansion`: the solution as weighted functionals of the kernels.
+    - `expansion`: the solution as weighted functionals of the kernels; of the sparse solver, what
+      functionals see of it.
     - `residuals`: for each condition the root mean square and the maximum of the residual at its
       points.
     - `result`: why the iteration stopped; `converged` and `reason` say it in short and in words.
@@ -146,16 +148,18 @@ class Solution:
     - `condition`: a bound from below on the condition number of the last undamped matrix, scaled
       to unit diagonal, nugget included.
     - `history`: one record per step.
+    - `solver`: which one solved the linear systems, and why.
     """
 
     problem: Problem
     blocks: tuple[Block, ...]
-    expansion: tuple[Functionals, ...]
+    expansion: tuple[Functionals, ...] | Local
     residuals: dict[str, dict[str, float]]
     result: RESULT
     nugget: float
     condition: float
     history: History
+    solver: str = ""
 
     @property
     def converged(self) -> bool:
@@ -207,7 +211,10 @@ class Solution:
                 f"got shape {where.shape}."
             )
         flat = jnp.asarray(where.reshape(-1, dimension))
-        entries = _evaluate(self.kernels, flat, terms, self.expansion, memory=memory)
+        if isinstance(self.expansion, Local):
+            entries = self.expansion.jets(self.kernels, flat, terms)
+        else:
+            entries = _evaluate(self.kernels, flat, terms, self.expansion, memory=memory)
         return entries.reshape(*where.shape[:-1], len(terms))
 
     def residual(self, condition: str, points: Numbers) -> Float[Array, "N R"]:
@@ -288,6 +295,8 @@ class Solution:
         lines.append(
             f"  {rows} x {rows} system, nugget {self.nugget:.1e}, condition {self.condition:.1e}"
         )
+        if self.solver:
+            lines.append(f"  {self.solver}")
         return "\n".join(lines)
 
 

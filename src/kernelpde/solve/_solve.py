@@ -2,22 +2,24 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh
 from jaxtyping import Array
 
 from kernelpde.arrays import Numbers
 from kernelpde.errors import InputError, SolveError
-from kernelpde.linalg import LINEAR, Dense
-from kernelpde.memory import SOLVE, require_memory
+from kernelpde.linalg import LINEAR
 from kernelpde.precision import require_float64
 from kernelpde.problem import Block, Problem
 from kernelpde.solve._result import RESULT
 from kernelpde.solve._solution import History, Record, Solution
-from kernelpde.solve._step import Outcome, expansion_of, take_step, zero_state
+from kernelpde.solve._step import Outcome, take_step, zero_state
+from kernelpde.systems import Automatic, Choice, Solver, chosen
 
 _ROUNDING = 1e-6
 """Below this relative change, a full step that no longer shrinks it is limited by rounding."""
@@ -114,7 +116,8 @@ def solve(
     seed: int = 0,
     sampling: str = "halton",
     method: GaussNewton | LevenbergMarquardt | None = None,
-    solver: Dense | None = None,
+    solver: Solver | None = None,
+    mesh: Mesh | None = None,
     tolerance: float = 1e-7,
     max_steps: int = 50,
     throw: bool = True,
@@ -136,7 +139,10 @@ def solve(
     - `sampling`: how to draw them, one of `kernelpde.geometry.METHODS`. The default is even; the
       paper's points are `"uniform"`, which costs about a factor of two in accuracy.
     - `method`: `LevenbergMarquardt()` by default; `GaussNewton()` for undamped steps.
-    - `solver`: of the linear systems, with its nugget and refinement; `Dense()` by default.
+    - `solver`: of the linear systems, with its nugget and refinement; `Automatic()` by default,
+      which is `Dense()` up to some thousand rows.
+    - `mesh`: devices along one axis that share the work of a large system, from
+      `jax.make_mesh((8,), ("rows",))`. Every process calls with the same arguments.
     - `tolerance`: on the relative change of the solution in a full step.
     - `max_steps`: largest number of steps, each with one factorisation.
     - `throw`: raise `SolveError` if the iteration does not converge, instead of returning what was
@@ -151,18 +157,20 @@ def solve(
     if max_steps < 1:
         raise InputError(f"solve: max_steps must be at least 1; got {max_steps}.")
     method = LevenbergMarquardt() if method is None else method
-    solver = Dense() if solver is None else solver
     if blocks is None:
         blocks = problem.collocate(points, seed=seed, sampling=sampling)
-    require_memory("solve", problem.row_count(blocks), SOLVE)
-    iteration = _Iteration(problem, blocks, solver, method, callback)
+    choice = chosen(
+        Automatic() if solver is None else solver, problem.kernels, problem.residuals, blocks, mesh
+    )
+    choice = replace(choice, plan=choice.plan.prepared(problem.kernels))
+    iteration = _Iteration(problem, blocks, choice, method, callback)
     if start is not None:
         iteration.begin_at(start)
     while iteration.result is None:
         iteration.advance(tolerance)
         if iteration.result is None and len(iteration.history) >= max_steps:
             iteration.result = RESULT.step_limit
-    if solver.refinement and iteration.result is not RESULT.not_positive_definite:
+    if choice.plan.refinement and iteration.result is not RESULT.not_positive_definite:
         iteration.polish()
     solution = iteration.solution()
     if throw and not solution.converged:
@@ -187,16 +195,16 @@ class _Iteration:
         self,
         problem: Problem,
         blocks: tuple[Block, ...],
-        solver: Dense,
+        choice: Choice,
         method: GaussNewton | LevenbergMarquardt,
         callback: Callable[[Record], None] | None,
     ):
         self.problem = problem
         self.blocks = blocks
-        self.solver = solver
+        self.choice = choice
         self.method = method
         self.callback = callback
-        self.state = zero_state(problem.residuals, blocks)
+        self.state = zero_state(problem.residuals, blocks, choice.plan)
         self.first_diagonal = self.yardstick = jnp.zeros_like(self.state.linear)
         self.damping = 0.0
         self.history: list[Record] = []
@@ -228,7 +236,7 @@ class _Iteration:
             self.problem.kernels,
             self.blocks,
             self.state,
-            self.solver,
+            self.choice.plan,
             damping=jnp.asarray(np.float64(damping)),
             lengths=jnp.asarray(np.asarray(lengths)),
             sweeps=jnp.asarray(np.int64(sweeps)),
@@ -339,7 +347,7 @@ class _Iteration:
         """
         if self.result in (RESULT.converged, RESULT.rounding_level):
             full_steps = (1.0,) * len(self.method.lengths)
-            outcome, kept = self._step(0.0, full_steps, self.solver.refinement), self.kept
+            outcome, kept = self._step(0.0, full_steps, self.choice.plan.refinement), self.kept
             # Where the nugget decides between solutions, one step without it leads astray.
             if kept is None or bool(outcome.finite & (outcome.merit <= _WORSE * kept.merit)):
                 self._keep(outcome)
@@ -354,7 +362,7 @@ class _Iteration:
         return Solution(
             self.problem,
             self.blocks,
-            expansion_of(self.problem.residuals, self.blocks, self.state),
+            self.choice.plan.function(self.problem.residuals, self.blocks, self.state.weights),
             {
                 n: {"rms": float(r), "max": float(m)}
                 for n, r, m in zip(names, rms, largest, strict=True)
@@ -363,4 +371,5 @@ class _Iteration:
             self.history[-1].nugget,
             self.condition,
             History(self.history),
+            self.choice.reason,
         )

@@ -9,16 +9,10 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from kernelpde.compiling import compiled
-from kernelpde.functionals import (
-    Functionals,
-    Kernels,
-    gram_diagonal,
-    gram_of_blocks,
-    jets,
-    stacked_matvec,
-)
-from kernelpde.linalg import LINEAR, Dense
+from kernelpde.functionals import Kernels, everywhere, gram_diagonal
+from kernelpde.linalg import LINEAR
 from kernelpde.problem import Block, Residual, linearised
+from kernelpde.systems import AbstractPlan
 
 _SMALLEST_NUGGET = 1e-15
 """Stands for a nugget of zero where the damping is measured by it."""
@@ -38,8 +32,8 @@ class State(eqx.Module):
 
     - `jets`: for each condition, the entries at its points in which its residual is nonlinear.
     - `linear`: for each row, the part of its residual that is linear in u.
-    - `weights`: for each condition, w in u = Σᵢₜ wᵢₜ ψᵢₜ κ with ψᵢₜ the jet entry t at point i;
-      a sum of iterates is a sum of weights.
+    - `weights`: what the solver keeps u as, for example w in u = Σᵢₜ wᵢₜ ψᵢₜ κ with ψᵢₜ the jet
+      entry t at point i. A sum of iterates is a sum of weights.
     - `norm_squared`: ‖u‖² in the space of the kernel.
     """
 
@@ -83,7 +77,9 @@ class Outcome(eqx.Module):
     finite: Bool[Array, ""]
 
 
-def zero_state(residuals: tuple[Residual, ...], blocks: tuple[Block, ...]) -> State:
+def zero_state(
+    residuals: tuple[Residual, ...], blocks: tuple[Block, ...], plan: AbstractPlan
+) -> State:
     """u = 0."""
     counts = [len(block.points) for block in blocks]
     rows = sum(b.count * len(r.components) for b, r in zip(blocks, residuals, strict=True))
@@ -93,20 +89,8 @@ def zero_state(residuals: tuple[Residual, ...], blocks: tuple[Block, ...]) -> St
             for n, r in zip(counts, residuals, strict=True)
         ),
         jnp.asarray(np.zeros(rows)),
-        tuple(
-            jnp.asarray(np.zeros((n, len(r.terms)))) for n, r in zip(counts, residuals, strict=True)
-        ),
+        plan.zero(residuals, blocks),
         jnp.asarray(np.zeros(())),
-    )
-
-
-def expansion_of(
-    residuals: tuple[Residual, ...], blocks: tuple[Block, ...], state: State
-) -> tuple[Functionals, ...]:
-    """u as an expansion in functionals, one batch per condition."""
-    return tuple(
-        Functionals(block.points, weights, residual.terms)
-        for residual, block, weights in zip(residuals, blocks, state.weights, strict=True)
     )
 
 
@@ -116,7 +100,7 @@ def take_step(
     kernels: Kernels,
     blocks: tuple[Block, ...],
     state: State,
-    solver: Dense,
+    plan: AbstractPlan,
     *,
     damping: Float[Array, ""],
     lengths: Float[Array, "L"],
@@ -143,7 +127,7 @@ def take_step(
 
     - `residuals`, `kernels`, `blocks`: the problem and its points.
     - `state`: uᵏ.
-    - `solver`: of the linear system.
+    - `plan`: of the solver of the linear system.
     - `damping`: μ = λη, relative to the diagonal of K, so that 1 is strong.
     - `lengths`: fractions of the step to choose from, longest first.
     - `sweeps`: of iterative refinement in the linear solve.
@@ -157,37 +141,24 @@ def take_step(
     applied = rows.through_jets(state.jets) + state.linear
 
     # Solve.
-    batches = rows.batches
-    diagonal = gram_diagonal(kernels, batches)
-
-    def product(vector: Float[Array, "M"]) -> Float[Array, "M"]:
-        # Not the matrix: with nothing else to be kept for, it is factored where it stands.
-        return stacked_matvec(kernels, rows.stacks, rows.stacks, vector)
-
-    nugget = jnp.maximum(solver.nugget, _SMALLEST_NUGGET)
+    diagonal = gram_diagonal(kernels, rows.batches)
+    nugget = jnp.maximum(plan.nugget, _SMALLEST_NUGGET)
     shrink = damping / (nugget + damping)
     damped_noise = variance * (1.0 + damping / nugget) + damping * diagonal
-    system = solver.factorize(gram_of_blocks(kernels, batches), damped_noise, diagonal)
-    rhs = rows.target - shrink * applied
-    z = system.solve(rhs, sweeps, product)
-    image = jax.lax.cond(sweeps > 0, product, lambda v: rhs - system.added * v, z)
+    solved = plan.solve(kernels, rows, damped_noise, rows.target - shrink * applied, sweeps)
 
     # Where the whole step leads.
-    increments = rows.expansion(z)
-    jet_increments = tuple(
-        jets(kernels, block.points, residual.nonlinear_terms, increments)
-        for residual, block in zip(residuals, blocks, strict=True)
-    )
+    jet_increments = solved.entries(kernels, residuals, blocks)
+    cross = solved.cross(applied, state.weights)
     full = State(
         tuple(shrink * old + inc for old, inc in zip(state.jets, jet_increments, strict=True)),
-        shrink * state.linear + image - rows.through_jets(jet_increments),
+        shrink * state.linear + solved.image - rows.through_jets(jet_increments),
         tuple(
-            shrink * old + inc.coefficients
-            for old, inc in zip(state.weights, increments, strict=True)
+            shrink * old + inc for old, inc in zip(state.weights, solved.coefficients, strict=True)
         ),
-        shrink**2 * state.norm_squared + 2.0 * shrink * (z @ applied) + z @ image,
+        shrink**2 * state.norm_squared + 2.0 * shrink * cross + solved.norm_squared,
     )
-    inner_product = shrink * state.norm_squared + z @ applied
+    inner_product = shrink * state.norm_squared + cross
 
     def on_the_way(length: Float[Array, ""]) -> State:
         back = 1.0 - length
@@ -218,7 +189,7 @@ def take_step(
     new = on_the_way(length)
     whole = (length == 1.0) & (damping == 0.0)
     merit, misfit, residual_now = judged(new)
-    return Outcome(
+    outcome = Outcome(
         new,
         jnp.stack([jnp.sqrt(jnp.mean(residual_now[a:b] ** 2)) for a, b in spans]),
         jnp.stack([jnp.max(jnp.abs(residual_now[a:b])) for a, b in spans]),
@@ -230,11 +201,12 @@ def take_step(
         jnp.sqrt(misfit_before / rows.target.shape[0]),
         jnp.sqrt(misfit / rows.target.shape[0]),
         diagonal,
-        system.nugget,
-        system.condition(),
-        system.result,
-        jnp.isfinite(z).all() & jnp.isfinite(merit),
+        solved.nugget,
+        solved.condition(),
+        solved.result,
+        jnp.isfinite(solved.weights).all() & jnp.isfinite(merit),
     )
+    return everywhere(outcome, solved.devices)
 
 
 def true_residual(

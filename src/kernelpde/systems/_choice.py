@@ -1,0 +1,131 @@
+"""Which solver a problem gets, and why."""
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import equinox as eqx
+from jax.sharding import Mesh
+
+from kernelpde.errors import InputError
+from kernelpde.functionals import Kernels, one_axis
+from kernelpde.linalg import Dense
+from kernelpde.memory import LEARN, SOLVE, fits, require_memory
+from kernelpde.problem import Block, Residual
+from kernelpde.systems._dense import DensePlan
+from kernelpde.systems._low_rank import LowRank, LowRankPlan
+from kernelpde.systems._pivots import Pivots
+from kernelpde.systems._sparse import Sparse
+from kernelpde.systems._system import AbstractPlan
+
+_SMALL = 6000
+"""Up to so many rows nothing is measured: a dense factor takes seconds."""
+
+_RATIO = 10
+"""With fewer rows per inducing functional the derivative of the low-rank solution is rounding."""
+
+
+class Automatic(eqx.Module):
+    """The dense solver where it takes seconds, otherwise what suits the kernel.
+
+    Up to 6000 rows `Dense`. Beyond that the rank of the Gram matrix at the nugget is measured: if
+    it is small, `LowRank`.
+
+    **Arguments:** as for `Dense`.
+    """
+
+    nugget: float = 1e-12
+    largest_nugget: float = 1e-6
+    refinement: int = eqx.field(static=True, default=2)
+
+
+Solver: TypeAlias = Automatic | Dense | LowRank | Sparse
+"""Ways to solve linear systems."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A solver that was chosen.
+
+    **Attributes:**
+
+    - `plan`: what it has settled for the problem.
+    - `reason`: which one it is and why, in words.
+    """
+
+    plan: AbstractPlan
+    reason: str
+
+
+def chosen(
+    solver: Solver,
+    kernels: Kernels,
+    residuals: tuple[Residual, ...],
+    blocks: tuple[Block, ...],
+    mesh: Mesh | None = None,
+    *,
+    learning: bool = False,
+    inverse: bool = False,
+) -> Choice:
+    """Choose, or plan what was chosen; what cannot fit or cannot work is refused.
+
+    **Arguments:**
+
+    - `solver`: what was asked for.
+    - `kernels`, `residuals`, `blocks`: the problem and its points.
+    - `mesh`: devices that share the work.
+    - `learning`: whether derivatives in the kernels are needed.
+    - `inverse`: whether the diagonal of the inverse is needed.
+    """
+    mesh = None if mesh is None else one_axis(mesh)
+    rows = sum(b.count * len(r.components) for b, r in zip(blocks, residuals, strict=True))
+    if isinstance(solver, LowRank):
+        return _low_rank(solver, solver.pivots(kernels, residuals, blocks), rows, mesh, learning)
+    if isinstance(solver, Sparse):
+        plan = solver.planned(kernels, residuals, blocks)
+        return Choice(plan, f"Sparse solver: {rows} rows, radius {solver.radius}.")
+    if isinstance(solver, Dense) or rows <= _SMALL or inverse:
+        return _dense(solver, rows, learning, "asked for" if isinstance(solver, Dense) else "")
+    few = LowRank(solver.nugget, solver.largest_nugget, solver.refinement)
+    found = few.pivots(kernels, residuals, blocks)
+    if found.complete and rows >= _RATIO * found.rank:
+        return _low_rank(few, found, rows, mesh, learning)
+    return _dense(solver, rows, learning, f"rank {_rank(found)} of {rows}")
+
+
+def _dense(solver: Automatic | Dense, rows: int, learning: bool, why: str) -> Choice:
+    matrices = LEARN if learning else SOLVE
+    if not fits(rows, matrices) and why.startswith("rank"):
+        raise InputError(
+            f"No solver suits {rows} rows with this kernel: a dense matrix does not fit, and the "
+            f"rank at nugget {float(solver.nugget):.0e} is too large for LowRank ({why}). Take "
+            "fewer points, a smoother kernel or a longer lengthscale, or a larger nugget."
+        )
+    require_memory("learn" if learning else "solve", rows, matrices)
+    if isinstance(solver, Automatic):
+        solver = Dense(solver.nugget, solver.largest_nugget, solver.refinement)
+    return Choice(DensePlan(solver), f"Dense solver: {rows} rows" + (f", {why}." if why else "."))
+
+
+def _low_rank(
+    solver: LowRank, found: Pivots, rows: int, mesh: Mesh | None, learning: bool
+) -> Choice:
+    if not found.complete:
+        raise InputError(
+            f"LowRank: {found.rank} functionals do not determine the others up to the nugget "
+            f"{float(solver.nugget):.0e}. The kernel is not smooth enough or its lengthscale too "
+            "short: use Dense(), a larger nugget, or a larger max_rank."
+        )
+    if learning and rows < _RATIO * found.rank:
+        raise InputError(
+            f"LowRank: {rows} rows for a rank of {found.rank}. Derivatives in the kernel need at "
+            f"least {_RATIO} rows per inducing functional: use Dense(), or {_RATIO * found.rank} "
+            "rows."
+        )
+    return Choice(
+        LowRankPlan.of(solver, found, mesh),
+        f"Low-rank solver: {rows} rows, rank {found.rank} at nugget {float(solver.nugget):.0e}.",
+    )
+
+
+def _rank(found: Pivots) -> str:
+    return str(found.rank) if found.complete else f"over {found.rank}"

@@ -1,0 +1,114 @@
+"""The dense solver: one Cholesky factor of the Gram matrix of all rows."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from kernelpde.functionals import (
+    Functionals,
+    Kernels,
+    Stack,
+    gram_diagonal,
+    gram_of_blocks,
+    stacked_matvec,
+)
+from kernelpde.linalg import LINEAR, Dense, DenseFactor
+from kernelpde.problem import Block, Residual, Rows
+from kernelpde.systems._system import AbstractPlan, AbstractSolved
+
+
+class DenseSolved(AbstractSolved):
+    """u = κ(·, Φ) z with z = (K + Σ)⁻¹ b.
+
+    **Attributes:** as for `AbstractSolved`, and
+
+    - `factor`: the factored matrix.
+    """
+
+    stacks: tuple[Stack, ...]
+    weights: Float[Array, "M"]
+    image: Float[Array, "M"]
+    norm_squared: Float[Array, ""]
+    diagonal: Float[Array, "M"]
+    nugget: Float[Array, ""]
+    result: LINEAR
+    factor: DenseFactor | None
+
+    @property
+    def system(self) -> DenseFactor:
+        """The factored matrix."""
+        assert self.factor is not None
+        return self.factor
+
+    def without_factor(self) -> "DenseSolved":
+        return eqx.tree_at(lambda s: s.factor, self, None)
+
+    def condition(self) -> Float[Array, ""]:
+        return self.system.condition()
+
+    def cross(
+        self, applied: Float[Array, "M"], coefficients: tuple[Float[Array, "_ _"], ...]
+    ) -> Float[Array, ""]:
+        del coefficients
+        return self.weights @ applied
+
+
+class DensePlan(AbstractPlan):
+    """Nothing has to be planned: the functionals ψ are the rows."""
+
+    solver: Dense
+
+    @property
+    def nugget(self) -> float | Float[Array, ""]:
+        return self.solver.nugget
+
+    @property
+    def refinement(self) -> int:
+        return self.solver.refinement
+
+    def zero(
+        self, residuals: tuple[Residual, ...], blocks: tuple[Block, ...]
+    ) -> tuple[Float[Array, "_ _"], ...]:
+        return tuple(
+            jnp.asarray(np.zeros((len(block.points), len(residual.terms))))
+            for residual, block in zip(residuals, blocks, strict=True)
+        )
+
+    def function(
+        self,
+        residuals: tuple[Residual, ...],
+        blocks: tuple[Block, ...],
+        coefficients: tuple[Float[Array, "_ _"], ...],
+    ) -> tuple[Functionals, ...]:
+        return tuple(
+            Functionals(block.points, weights, residual.terms)
+            for residual, block, weights in zip(residuals, blocks, coefficients, strict=True)
+        )
+
+    def solve(
+        self,
+        kernels: Kernels,
+        rows: Rows,
+        noise: Float[Array, "M"],
+        rhs: Float[Array, "M"],
+        sweeps: int | Int[Array, ""],
+        keep: bool = False,
+    ) -> DenseSolved:
+        batches = rows.batches
+        diagonal = gram_diagonal(kernels, batches)
+
+        def product(vector: Float[Array, "M"]) -> Float[Array, "M"]:
+            # Not the matrix: with nothing else to be kept for, it is factored where it stands.
+            return stacked_matvec(kernels, rows.stacks, rows.stacks, vector, keep=keep)
+
+        system = self.solver.factorize(gram_of_blocks(kernels, batches), noise, diagonal)
+        z = system.solve(rhs, sweeps, product)
+        if isinstance(sweeps, int):
+            image = product(z) if sweeps else rhs - system.added * z
+        else:
+            image = jax.lax.cond(sweeps > 0, product, lambda v: rhs - system.added * v, z)
+        return DenseSolved(
+            rows.stacks, z, image, z @ image, diagonal, system.nugget, system.result, system
+        )

@@ -1,0 +1,123 @@
+"""What is seen of a field at other points, from functionals of it nearby.
+
+Of a field with a Matern kernel little more can be known at a point than what its values and
+derivatives nearby say: the conditional mean given those is found from a small Gram matrix, one for
+several points that are close together.
+"""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+from scipy.spatial import KDTree
+
+from kernelpde.compiling import compiled
+from kernelpde.functionals import Functionals, Kernels, Term, jets
+from kernelpde.systems._factor import one_by_one, small_factor, small_gram, small_solve
+from kernelpde.systems._supernodes import leaves_of, near_to
+
+_ROUND = 64
+"""Numbers of functionals nearby are filled up to multiples of this."""
+
+_BATCH = 8
+"""So many groups of points at a time."""
+
+
+class Nearby(eqx.Module):
+    """Points in groups, and what each group sees.
+
+    **Attributes:**
+
+    - `members`: the numbers of the points of each group, filled up with the number of points.
+    - `seen`: the numbers of the functionals nearby, filled up with the number of functionals.
+    """
+
+    members: Int[Array, "n b c"]
+    seen: Int[Array, "n b r"]
+
+
+def nearby(
+    points: Float[np.ndarray, "P d"], others: Float[np.ndarray, "N d"], reach: float
+) -> Nearby:
+    """Groups of points, with the functionals at `others` that are within reach of any of them."""
+    groups = leaves_of(points, np.arange(len(points)), reach)
+    tree = KDTree(others)
+    seen = [near_to(tree, others, points[group], reach) for group in groups]
+    size = max(1, *(len(found) for found in seen))
+    size += -size % _ROUND
+    count = len(groups) + -len(groups) % _BATCH
+    members = np.full((count, max(map(len, groups))), len(points), dtype=np.int32)
+    rows = np.full((count, size), len(others), dtype=np.int32)
+    for n, (group, found) in enumerate(zip(groups, seen, strict=True)):
+        members[n, : len(group)] = group
+        rows[n, : len(found)] = found
+    return Nearby(
+        jnp.asarray(members.reshape(-1, _BATCH, members.shape[1])),
+        jnp.asarray(rows.reshape(-1, _BATCH, size)),
+    )
+
+
+def local_jets(
+    kernels: Kernels,
+    functionals: Functionals,
+    values: Float[Array, "N1"],
+    jitter: float,
+    points: Float[Array, "P d"],
+    near: Nearby,
+    terms: tuple[Term, ...],
+) -> Float[Array, "P T"]:
+    """Jet entries at points, given what functionals nearby see.
+
+    **Arguments:**
+
+    - `kernels`: one per field.
+    - `functionals`: ψ, and one more that is zero.
+    - `values`: ψu.
+    - `jitter`: added to the diagonal of small Gram matrices, relative to it.
+    - `points`: where.
+    - `near`: in groups.
+    - `terms`: which entries.
+    """
+    longer = jnp.concatenate([points, points[-1:]])
+
+    @jax.checkpoint
+    def one(members: Int[Array, "c"], seen: Int[Array, "r"]) -> Float[Array, "c T"]:
+        matrix = small_gram(kernels, functionals, seen, jitter)
+        weights = small_solve(matrix, small_factor(matrix), values[seen])
+        mine = functionals[seen].scaled(weights)
+        return jets(kernels, longer[members], terms, [mine])
+
+    found = one_by_one(one, near.members, near.seen)
+    total = jnp.zeros((len(longer), len(terms)))
+    return total.at[near.members].set(found)[:-1]
+
+
+_evaluate = compiled(local_jets)
+
+
+class Local(eqx.Module):
+    """A solution given by what functionals see of it.
+
+    **Attributes:**
+
+    - `functionals`: ψ, and one more that is zero.
+    - `values`: ψu.
+    - `metric`: what coordinates are multiplied by before distances are taken.
+    - `reach`: within which distance functionals matter.
+    - `jitter`: added to the diagonal of small Gram matrices, relative to it.
+    """
+
+    functionals: Functionals
+    values: Float[Array, "N1"]
+    metric: Float[np.ndarray, "d"]
+    reach: float
+    jitter: float
+
+    def jets(
+        self, kernels: Kernels, points: Float[Array, "P d"], terms: tuple[Term, ...]
+    ) -> Float[Array, "P T"]:
+        """Jet entries at points."""
+        others = np.asarray(self.functionals.points)[:-1] * self.metric
+        near = nearby(np.asarray(points) * self.metric, others, self.reach)
+        return _evaluate(kernels, self.functionals, self.values, self.jitter, points, near, terms)

@@ -1,0 +1,459 @@
+"""The low-rank solver: a few functionals that stand for all.
+
+The Gram matrix of functionals of a very smooth kernel has few eigenvalues above the nugget. With r
+functionals Ψ, chosen so that given them nothing more than the nugget is unknown of any other, the
+solution is sought among u = κ(·, Ψ) w:
+
+    (K_ΨΨ + K_ΨΦ T⁻¹ K_ΦΨ) w = K_ΨΦ T⁻¹ b,    T = Σ + ηD.
+
+That is the solution for the kernel κ(·, Ψ) K_ΨΨ⁻¹ κ(Ψ, ·), which differs from κ by less than the
+nugget. With K_ΨΨ = RᵀR and F = K_ΦΨ R⁻¹ the matrix is Rᵀ (I + Fᵀ T⁻¹ F) R: the middle is formed
+from some rows at a time, M r² operations in the memory of r². Its entries decrease with the order
+in which Ψ were chosen, and so its Cholesky factor is accurate though its condition number is huge.
+
+With a = R w and z = T⁻¹ (b - F a) the derivative in the kernels is
+
+    R ∂w = (I + Fᵀ T⁻¹ F)⁻¹ [R⁻ᵀ (∂K_ΨΦ z - ∂K_ΨΨ w) - Fᵀ T⁻¹ (∂K_ΦΨ w + ∂T z)].
+
+It matters that products with F are formed from F: w is a vector of large numbers that cancel, and
+R⁻ᵀ (K_ΨΦ v), the same as Fᵀ v on paper, loses as many digits again as w has lost. What remains is
+accurate if there are many rows for each functional.
+"""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh
+from jaxtyping import Array, Float, Int
+
+from kernelpde.errors import InputError
+from kernelpde.functionals import (
+    Functionals,
+    Kernels,
+    Stack,
+    expansion,
+    gram,
+    gram_diagonal,
+    group_count,
+    groups_summed,
+    jets,
+    padded,
+    rows_shared,
+)
+from kernelpde.linalg import LINEAR, Dense, DenseFactor, cholesky, solve_with
+from kernelpde.problem import Block, Residual, Rows
+from kernelpde.systems._pivots import Pivots, pivots
+from kernelpde.systems._system import AbstractPlan, AbstractSolved, with_zeros
+
+_CHUNK = 2**25
+"""Bytes of K_ΦΨ that are formed at a time."""
+
+_ROUND = 64
+"""Ranks are filled up to multiples of this, so that programs are compiled for few of them."""
+
+_SMALLEST = 1e-15
+"""Where the nugget of K_ΨΨ begins; it grows only if there is no factor."""
+
+_PART = 1e-3
+"""What remains unknown of a functional, as a part of the nugget: then the nugget decides."""
+
+
+class LowRank(eqx.Module):
+    """Inducing functionals by pivoted Cholesky, for Gaussian and other very smooth kernels.
+
+    Takes M r² operations and the memory of r² numbers, with r the rank of the Gram matrix at the
+    nugget: some hundred for lengthscales of a fifth of the domain, in the plane.
+
+    **Arguments:**
+
+    - `nugget`, `largest_nugget`: as for `Dense`.
+    - `refinement`: sweeps after a final solve. With more rows than functionals they do not remove
+      the nugget, but what rounding has left.
+    - `tolerance`: what may remain unknown of a functional, relative to its prior variance; a
+      thousandth of the nugget if left out.
+    - `max_rank`: more than this is refused: the kernel is not smooth enough.
+    """
+
+    nugget: float = 1e-12
+    largest_nugget: float = 1e-6
+    refinement: int = eqx.field(static=True, default=0)
+    tolerance: float | None = None
+    max_rank: int = eqx.field(static=True, default=2048)
+
+    def __check_init__(self):
+        if isinstance(self.nugget, float | int) and not 0 < self.nugget <= 1:
+            raise InputError(f"LowRank: nugget must lie between 0 and 1; got {self.nugget}.")
+        if self.refinement < 0:
+            raise InputError(f"LowRank: refinement must not be negative; got {self.refinement}.")
+
+    def pivots(
+        self, kernels: Kernels, residuals: tuple[Residual, ...], blocks: tuple[Block, ...]
+    ) -> Pivots:
+        """The functionals that stand for all, or as many as are allowed."""
+        tolerance = _PART * self.nugget if self.tolerance is None else self.tolerance
+        return pivots(kernels, residuals, blocks, max(float(tolerance), _SMALLEST), self.max_rank)
+
+
+class LowRankSolved(AbstractSolved):
+    """u = κ(·, Ψ) w.
+
+    **Attributes:** as for `AbstractSolved`, and
+
+    - `seen`: Ψu.
+    - `added`: T.
+    - `rhs`: b.
+    """
+
+    stacks: tuple[Stack, ...]
+    weights: Float[Array, "r"]
+    image: Float[Array, "M"]
+    norm_squared: Float[Array, ""]
+    diagonal: Float[Array, "M"]
+    nugget: Float[Array, ""]
+    result: LINEAR
+    seen: Float[Array, "r"]
+    added: Float[Array, "M"]
+    mesh: Mesh | None = eqx.field(static=True)
+
+    @property
+    def devices(self) -> Mesh | None:
+        return self.mesh
+
+    def condition(self) -> Float[Array, ""]:
+        # The largest eigenvalue is at least the mean of those that are not small; the smallest is
+        # what there is beyond the low-rank part.
+        share = self.image.shape[0] / self.weights.shape[0]
+        return share * jnp.max((self.diagonal + self.added) / self.added)
+
+    def cross(
+        self, applied: Float[Array, "M"], coefficients: tuple[Float[Array, "_ _"], ...]
+    ) -> Float[Array, ""]:
+        del applied
+        (stack,), (others,) = self.stacks, coefficients
+        weights = jnp.sum(others * stack.coefficients[:, 0], axis=1)
+        size = jnp.sum(stack.coefficients[:, 0] ** 2, axis=1)
+        return jnp.where(size > 0, weights / jnp.where(size > 0, size, 1.0), 0.0) @ self.seen
+
+    def entries(
+        self, kernels: Kernels, residuals: tuple[Residual, ...], blocks: tuple[Block, ...]
+    ) -> tuple[Float[Array, "_ _"], ...]:
+        return tuple(
+            rows_shared(
+                lambda points, model, parts, terms=residual.nonlinear_terms: jets(
+                    model, points, terms, parts
+                ),
+                block.points,
+                kernels,
+                self.expansion,
+                mesh=self.mesh,
+            )
+            for residual, block in zip(residuals, blocks, strict=True)
+        )
+
+
+class LowRankPlan(AbstractPlan):
+    """The functionals that stand for all.
+
+    **Attributes:**
+
+    - `solver`: its nugget and refinement.
+    - `stack`: Ψ, filled up with functionals that are zero.
+    - `mesh`: the devices that share the rows.
+    """
+
+    solver: LowRank
+    stack: Stack
+    mesh: Mesh | None = eqx.field(static=True, default=None)
+
+    @property
+    def nugget(self) -> float | Float[Array, ""]:
+        return self.solver.nugget
+
+    @property
+    def refinement(self) -> int:
+        return self.solver.refinement
+
+    @staticmethod
+    def of(solver: LowRank, found: Pivots, mesh: Mesh | None) -> "LowRankPlan":
+        extra = -len(found.points) % _ROUND
+        points = np.concatenate([found.points, np.repeat(found.points[-1:], extra, axis=0)])
+        coefficients = np.concatenate(
+            [found.coefficients, np.zeros((extra, found.coefficients.shape[1]))]
+        )
+        every = tuple(range(len(found.terms)))
+        stack = Stack(
+            jnp.asarray(points), jnp.asarray(coefficients[:, None]), found.terms, (every,)
+        )
+        return LowRankPlan(solver, stack, mesh)
+
+    def zero(
+        self, residuals: tuple[Residual, ...], blocks: tuple[Block, ...]
+    ) -> tuple[Float[Array, "_ _"], ...]:
+        del residuals, blocks
+        return (jnp.zeros_like(self.stack.coefficients[:, 0]),)
+
+    def function(
+        self,
+        residuals: tuple[Residual, ...],
+        blocks: tuple[Block, ...],
+        coefficients: tuple[Float[Array, "_ _"], ...],
+    ) -> tuple[Functionals, ...]:
+        del residuals, blocks
+        return tuple(
+            Functionals(self.stack.points, weights, self.stack.terms) for weights in coefficients
+        )
+
+    def solve(
+        self,
+        kernels: Kernels,
+        rows: Rows,
+        noise: Float[Array, "M"],
+        rhs: Float[Array, "M"],
+        sweeps: int | Int[Array, ""],
+        keep: bool = False,
+    ) -> LowRankSolved:
+        del keep
+        few, diagonal = self.stack.batches[0], gram_diagonal(kernels, rows.batches)
+        added = noise + self.solver.nugget * (diagonal + noise)
+        square = gram(kernels, few, few)
+        root = _factored(jax.lax.stop_gradient(square), self.solver.largest_nugget)
+        held = jax.lax.stop_gradient((kernels, rows, added, rhs))
+        features = Features(*held[:2], few, root, self.mesh)
+        middle, first = features.normal_equations(*held[2:])
+        factor, definite = cholesky(middle)
+        coefficients = solve_with(factor, first)
+        result = LINEAR.where(definite, root.result, LINEAR.not_positive_definite)
+        # K_ΨΨ may be factored with a little on its diagonal without the answer changing.
+        result = LINEAR.where(result == LINEAR.nugget_raised, LINEAR.successful, result)
+        finite = jnp.isfinite(diagonal).all() & jnp.isfinite(middle).all()
+        result = LINEAR.where(finite, result, LINEAR.not_finite)
+
+        w = _weights(
+            (kernels, added, rhs), _Frozen(features, factor, coefficients, rows, self.stack)
+        )
+        w = jnp.where(result == LINEAR.successful, w, jnp.nan)
+        return LowRankSolved(
+            (self.stack,),
+            w,
+            _rows_times(kernels, rows, (self.stack,), w, self.mesh),
+            coefficients @ coefficients,
+            diagonal,
+            jnp.asarray(self.solver.nugget, dtype=float),
+            result,
+            square @ w,
+            added,
+            self.mesh,
+        )
+
+
+class _Frozen(eqx.Module):
+    """What the solution was found with, for its derivative."""
+
+    features: "Features"
+    factor: Float[Array, "r r"]
+    coefficients: Float[Array, "r"]
+    rows: Rows
+    stack: Stack
+
+
+@eqx.filter_custom_jvp
+def _weights(moving, frozen: _Frozen) -> Float[Array, "r"]:
+    """w = R⁻¹ a, as a function of kernels, T and b."""
+    del moving
+    return frozen.features.root.solve_other_half(frozen.coefficients[:, None])[:, 0]
+
+
+@_weights.def_jvp
+def _(primals, tangents):
+    (kernels, added, rhs), frozen = primals
+    (kernels_dot, added_dot, rhs_dot), _ = tangents
+    features, root, mesh = frozen.features, frozen.features.root, frozen.features.mesh
+    basis, w = (frozen.stack,), _weights(*primals)
+    dual = (rhs - features.times(frozen.coefficients)) / added
+    arrays, rest = eqx.partition(kernels, eqx.is_inexact_array)
+
+    def products(leaves):
+        model, few = eqx.combine(leaves, rest), features.few
+        return (
+            _rows_times(model, frozen.rows, basis, w, mesh),
+            _times_rows(model, basis, frozen.rows, dual, mesh) - gram(model, few, few) @ w,
+        )
+
+    by_rows, by_few = jax.jvp(products, (arrays,), (with_zeros(arrays, kernels_dot),))[1]
+    if added_dot is not None:
+        by_rows = by_rows + added_dot * dual
+    if rhs_dot is not None:
+        by_rows = by_rows - rhs_dot
+    change = root.solve_half(by_few[:, None])[:, 0] - features.transposed(by_rows / added)
+    return w, root.solve_other_half(solve_with(frozen.factor, change)[:, None])[:, 0]
+
+
+def _factored(square: Float[Array, "r r"], largest: float) -> DenseFactor:
+    """K_ΨΨ = RᵀR, with ones for functionals that are zero."""
+    idle = (jnp.diagonal(square) == 0).astype(square.dtype)
+    return Dense(_SMALLEST, largest, 0).factorize(square, idle)
+
+
+class Features(eqx.Module):
+    """F = K_ΦΨ R⁻¹, formed some rows at a time whenever it is needed.
+
+    Values of orthonormal functions: what is computed with them is as accurate as they are few,
+    while the weights w of the same function are large numbers that cancel.
+    """
+
+    kernels: Kernels
+    rows: Rows
+    few: Functionals
+    root: DenseFactor
+    mesh: Mesh | None = eqx.field(static=True)
+
+    def normal_equations(
+        self, added: Float[Array, "M"], rhs: Float[Array, "M"]
+    ) -> tuple[Float[Array, "r r"], Float[Array, "r"]]:
+        """I + Fᵀ T⁻¹ F and Fᵀ T⁻¹ b."""
+
+        def one(features: Float[Array, "r n"], numbers):
+            weights, target = numbers
+            scaled = features * weights
+            return scaled @ features.T, scaled @ target
+
+        middle, first = self._summed(one, (1.0 / added, rhs))
+        return jnp.eye(len(self.few)) + middle, first
+
+    def transposed(self, vector: Float[Array, "M"]) -> Float[Array, "r"]:
+        """Fᵀ v."""
+        return self._summed(lambda features, numbers: features @ numbers[0], (vector,))
+
+    def times(self, vector: Float[Array, "r"]) -> Float[Array, "M"]:
+        """F a."""
+        found, start = [], 0
+        for batch in self.rows.batches:
+
+            def mapped(pieces, model, psi, half, weights):
+                def one(piece):
+                    return weights @ half.solve_half(gram(model, psi, _flat(piece)))
+
+                return jax.lax.map(one, pieces)
+
+            chunks, _ = self._chunks(batch, (), start)
+            chunks = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), chunks)
+            whole = (self.kernels, self.few, self.root, vector)
+            values = rows_shared(mapped, chunks, *whole, mesh=self.mesh)
+            found.append(values.reshape(-1)[: len(batch)])
+            start += len(batch)
+        return jnp.concatenate(found)
+
+    def _summed(self, function, numbers: tuple[Float[Array, "M"], ...]) -> Any:
+        """The sum of `function(features, numbers)` over parts of the rows; nothing for zeros."""
+        total: Any = None
+        start = 0
+        for batch in self.rows.batches:
+
+            def summed(pieces, model, psi, half):
+                @jax.checkpoint
+                def one(chunk, piece):
+                    return function(half.solve_half(gram(model, psi, _flat(chunk))), piece)
+
+                first, rest = (
+                    jax.tree.map(lambda leaf: leaf[0], pieces),
+                    jax.tree.map(lambda leaf: leaf[1:], pieces),
+                )
+
+                def more(sums, piece):
+                    return jax.tree.map(jnp.add, sums, one(*piece)), None
+
+                return jax.lax.scan(more, one(*first), rest)[0]
+
+            pieces = self._chunks(batch, numbers, start)
+            found = groups_summed(summed, pieces, self.kernels, self.few, self.root, mesh=self.mesh)
+            total = found if total is None else jax.tree.map(jnp.add, total, found)
+            start += len(batch)
+        return total
+
+    def _chunks(
+        self, batch: Functionals, numbers: tuple[Float[Array, "M"], ...], start: int
+    ) -> tuple[Functionals, tuple[Float[Array, "_ n"], ...]]:
+        """Rows and numbers that belong to them, in groups of parts of equal size, filled with 0."""
+        count, groups = len(batch), group_count(self.mesh)
+        parts = -(-count // max(1, min(count, _CHUNK // (8 * len(self.few)))))
+        parts += -parts % groups
+        size = -(-count // parts)
+
+        def grouped(leaf: Array) -> Array:
+            return leaf.reshape(groups, -1, size, *leaf.shape[1:])
+
+        local = jax.tree.map(lambda leaf: leaf.reshape(count, batch.width, -1), batch)
+        zeros = jnp.zeros(parts * size - count)
+        filled = tuple(jnp.concatenate([n[start : start + count], zeros]) for n in numbers)
+        return jax.tree.map(grouped, (_repeated(local, parts * size), filled))
+
+
+def _flat(chunk: Functionals) -> Functionals:
+    """Functionals whose points were grouped by their width, as they usually are."""
+    return jax.tree.map(lambda leaf: leaf.reshape(-1, leaf.shape[-1]), chunk)
+
+
+def _repeated(local: Functionals, count: int) -> Functionals:
+    """The last functional again and again, until there are so many."""
+    return jax.tree.map(
+        lambda leaf: jnp.concatenate(
+            [leaf, jnp.broadcast_to(leaf[-1:], (count - len(leaf), *leaf.shape[1:]))]
+        ),
+        local,
+    )
+
+
+def _rows_times(
+    kernels: Kernels,
+    rows: Rows,
+    basis: tuple[Stack, ...],
+    vector: Float[Array, "r"],
+    mesh: Mesh | None,
+) -> Float[Array, "M"]:
+    """K_ΦΨ w."""
+    weighted = expansion(basis, vector)
+    parts = [
+        stack.applied(
+            rows_shared(
+                lambda points, model, parts, terms=stack.terms: jets(model, points, terms, parts),
+                stack.points,
+                kernels,
+                weighted,
+                mesh=mesh,
+            )
+        )
+        for stack in rows.stacks
+    ]
+    return jnp.concatenate(parts)
+
+
+def _times_rows(
+    kernels: Kernels,
+    basis: tuple[Stack, ...],
+    rows: Rows,
+    vector: Float[Array, "M"],
+    mesh: Mesh | None,
+) -> Float[Array, "r"]:
+    """K_ΨΦ v."""
+    groups = group_count(mesh)
+
+    def product(parts, model, psi):
+        (stack,) = psi
+        return stack.applied(jets(model, stack.points, stack.terms, parts))
+
+    pieces = tuple(
+        jax.tree.map(lambda leaf: leaf.reshape(groups, -1, *leaf.shape[1:]), _filled(part, groups))
+        for part in rows.expansion(vector)
+    )
+    return groups_summed(product, pieces, kernels, basis, mesh=mesh)
+
+
+def _filled(part: Functionals, multiple: int) -> Functionals:
+    """Functionals that are zero added, until their number can be divided."""
+    extra = -part.points.shape[0] % multiple
+    longer = padded(part, multiple)
+    zeros = jnp.concatenate([part.coefficients, jnp.zeros((extra, part.coefficients.shape[1]))])
+    return Functionals(longer.points, zeros, part.terms)

@@ -1,0 +1,535 @@
+"""The sparse solver: near-linear in the number of rows, for kernels of finite smoothness.
+
+Let ψ be the values of the fields at all points and the derivatives that the equations use, and
+Θ = κ(ψ, ψ). Each row of a linearised problem is a combination of few of them, Φ = Aψ, and
+
+    (A Θ Aᵀ + T) z = b,    u = κ(·, Φ) z.
+
+Given values nearby, values and derivatives of functions with a Matern kernel hardly depend on what
+is farther away: ordered from coarse to fine Θ⁻¹ has a sparse triangular factor, Θ⁻¹ ≈ U Uᵀ (Chen,
+Owhadi and Schäfer 2025). Products with Θ are two triangular solves. The system is solved by
+conjugate gradients, with a factor of the same kind for κ(Φ, Φ) + T as preconditioner; on its own
+that would be no solver.
+
+For the derivative in the kernels let v = Θ Aᵀ z; then ∂(A Θ Aᵀ z) = -A Θ ∂(U Uᵀ) v, with one more
+run of conjugate gradients. The preconditioner needs none.
+"""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int
+
+from kernelpde.compiling import compiled
+from kernelpde.errors import InputError
+from kernelpde.functionals import Functionals, Kernels, Stack, Term, concatenate, gram_diagonal
+from kernelpde.linalg import LINEAR
+from kernelpde.problem import Block, Residual, Rows
+from kernelpde.systems._factor import Factor, Pattern, factorised, precision_times
+from kernelpde.systems._local import Local, Nearby, local_jets, nearby
+from kernelpde.systems._ordering import Level, levels
+from kernelpde.systems._supernodes import elimination
+from kernelpde.systems._system import AbstractPlan, AbstractSolved, with_zeros
+
+_ELSEWHERE = 4.0
+"""How far a point that is no collocation point sees, in units of the finest length scale."""
+
+_TOP = 256
+"""So many points are ordered one by one and see all before them."""
+
+
+class Sparse(eqx.Module):
+    """Sparse Cholesky factors and conjugate gradients, for Matern kernels.
+
+    **Arguments:**
+
+    - `nugget`, `largest_nugget`: as for `Dense`.
+    - `radius`: ρ, how far a functional sees, in units of the distance to those before it. Should
+      grow like log M; the error falls exponentially with it, work and memory grow like ρ^(2d).
+    - `preconditioner_radius`: likewise for the preconditioner, of which less is asked.
+    - `jitter`: added to the diagonal of small Gram matrices, relative to it.
+    - `tolerance`: of conjugate gradients, on the relative residual.
+    - `max_iterations`: of conjugate gradients.
+    """
+
+    nugget: float = 1e-12
+    largest_nugget: float = 1e-6
+    radius: float = eqx.field(static=True, default=5.0)
+    preconditioner_radius: float = eqx.field(static=True, default=5.0)
+    jitter: float = eqx.field(static=True, default=1e-13)
+    tolerance: float = eqx.field(static=True, default=1e-8)
+    max_iterations: int = eqx.field(static=True, default=200)
+
+    def __check_init__(self):
+        if self.radius <= 0 or self.preconditioner_radius <= 0:
+            raise InputError(
+                f"Sparse: radii must be positive; got {self.radius}, {self.preconditioner_radius}."
+            )
+
+    def planned(
+        self, kernels: Kernels, residuals: tuple[Residual, ...], blocks: tuple[Block, ...]
+    ) -> "SparsePlan":
+        """Order and pattern for a problem and its points."""
+        if any(block.width > 1 for block in blocks):
+            raise InputError("Sparse: averages are not local; use Dense() or LowRank().")
+        metric = _metric(kernels, blocks[0].points.shape[1])
+        pool, alias, groups = _pool(residuals, blocks, metric)
+        points = np.concatenate(
+            [
+                np.tile(np.asarray(block.points), (len(residual.components), 1))
+                for residual, block in zip(residuals, blocks, strict=True)
+            ]
+        )
+        return SparsePlan(
+            self,
+            _with_idle(pool, kernels),
+            tuple(map(jnp.asarray, alias)),
+            Pattern.of(elimination(np.asarray(pool.points) * metric, groups, self.radius)),
+            Pattern.of(
+                elimination(
+                    points * metric,
+                    _row_groups(residuals, blocks, metric),
+                    self.preconditioner_radius,
+                )
+            ),
+            metric,
+            min(self.radius, _ELSEWHERE) * groups[-1].scale,
+        )
+
+
+def _metric(kernels: Kernels, dimension: int) -> Float[np.ndarray, "d"]:
+    """What distances along each coordinate are multiplied by: lengthscales are equal then."""
+    found = [
+        np.broadcast_to(np.asarray(getattr(kernel, "lengthscale", 1.0)), (dimension,))
+        for kernel in (kernels if isinstance(kernels, tuple) else kernels.latents)
+    ]
+    scale = np.exp(np.mean(np.log(found), axis=0))
+    return scale.mean() / scale
+
+
+def _stages(residuals: tuple[Residual, ...]) -> list[list[int]]:
+    """The numbers of the conditions, those with the lowest derivatives first.
+
+    Boundary values come before equations: what they leave open is more local.
+    """
+    orders = [max(sum(gamma) for term in r.terms for gamma in term.orders) for r in residuals]
+    return [[n for n, o in enumerate(orders) if o == order] for order in sorted(set(orders))]
+
+
+def _staged(points: Float[np.ndarray, "N d"], stages: list[Int[np.ndarray, "_"]]) -> list[Level]:
+    """Points in levels, stage by stage; each is in the first stage that has it."""
+    found: list[Level] = []
+    left = np.ones(len(points), dtype=bool)
+    for stage in stages:
+        mine = np.unique(stage[left[stage]])
+        left[mine] = False
+        if mine.size:
+            found += [
+                Level(mine[level.members], level.scale) for level in levels(points[mine], _TOP)
+            ]
+    return found
+
+
+def _pool(
+    residuals: tuple[Residual, ...], blocks: tuple[Block, ...], metric: Float[np.ndarray, "d"]
+) -> tuple[Functionals, list[Int[np.ndarray, "_ _"]], list[Level]]:
+    """ψ, each once; for every point and entry of the conditions its number; the order.
+
+    For each field values at all points, from coarse to fine, then all derivatives.
+    """
+    unique, where = _places(blocks)
+    terms = sorted({term for residual in residuals for term in residual.terms})
+    stages = _stages(residuals)
+    index: dict[Term, np.ndarray] = {}
+    points, kinds, groups, last = [], [], [], []
+    start, fine = 0, 0.0
+
+    def add(term: Term, at: Int[np.ndarray, "n"]) -> None:
+        nonlocal start
+        index[term] = np.full(len(unique), -1)
+        index[term][at] = np.arange(start, start + len(at))
+        points.append(unique[at])
+        kinds.extend([term] * len(at))
+        start += len(at)
+
+    for field in sorted({term.field for term in terms}):
+        value = Term(field, ((0,) * unique.shape[1],))
+        using = [any(term.field == field for term in residual.terms) for residual in residuals]
+        parts = [
+            np.concatenate([np.zeros(0, dtype=int), *(where[n] for n in stage if using[n])])
+            for stage in stages
+        ]
+        at = np.unique(np.concatenate(parts))
+        levelled = _staged(unique * metric, parts)
+        add(value, at)
+        groups += [Level(index[value][level.members], level.scale) for level in levelled]
+        fine = max(fine, levelled[-1].scale)
+    for term in terms:
+        if term not in index:
+            used = [w for w, r in zip(where, residuals, strict=True) if term in r.terms]
+            first = start
+            add(term, np.unique(np.concatenate(used)))
+            last.append(np.arange(first, start))
+    if last:
+        groups.append(Level(np.concatenate(last), fine))
+    alias = [
+        np.stack([index[term][place] for term in residual.terms], axis=1)
+        for place, residual in zip(where, residuals, strict=True)
+    ]
+    names = tuple(sorted(set(kinds)))
+    coefficients = np.zeros((start, len(names)))
+    coefficients[np.arange(start), [names.index(kind) for kind in kinds]] = 1.0
+    pool = Functionals(jnp.asarray(np.concatenate(points)), jnp.asarray(coefficients), names)
+    return pool, alias, groups
+
+
+def _places(
+    blocks: tuple[Block, ...],
+) -> tuple[Float[np.ndarray, "N d"], list[Int[np.ndarray, "_"]]]:
+    """All points, each once, and the numbers of the points of each condition."""
+    every = np.concatenate([np.asarray(block.points) for block in blocks])
+    unique, number = np.unique(every, axis=0, return_inverse=True)
+    ends = np.cumsum([len(block.points) for block in blocks])[:-1]
+    return unique, np.split(number.reshape(-1), ends)
+
+
+def _row_groups(
+    residuals: tuple[Residual, ...], blocks: tuple[Block, ...], metric: Float[np.ndarray, "d"]
+) -> list[Level]:
+    """Rows from coarse to fine; those at one point follow each other."""
+    unique, where = _places(blocks)
+    number = np.concatenate(
+        [np.tile(w, len(r.components)) for w, r in zip(where, residuals, strict=True)]
+    )
+    ends = np.cumsum(
+        [0, *(len(w) * len(r.components) for w, r in zip(where, residuals, strict=True))]
+    )
+    found: list[Level] = []
+    for stage in _stages(residuals):
+        rows = np.concatenate([np.arange(ends[n], ends[n + 1]) for n in stage])
+        rows = rows[np.argsort(number[rows], kind="stable")]
+        mine, starts = np.unique(number[rows], return_index=True)
+        parts = np.split(rows, starts[1:])
+        found += [
+            Level(np.concatenate([parts[n] for n in level.members]), level.scale)
+            for level in levels(unique[mine] * metric, _TOP)
+        ]
+    return found
+
+
+def _with_idle(functionals: Functionals, kernels: Kernels | None = None) -> Functionals:
+    """One more functional that is zero; with kernels, all others scaled to unit variance."""
+    if kernels is not None:
+        size = _sizes(kernels, functionals)
+        functionals = functionals.scaled(1.0 / jnp.sqrt(jnp.where(size > 0, size, 1.0)))
+    zero = jnp.zeros((1, functionals.coefficients.shape[1]))
+    return Functionals(
+        jnp.concatenate([functionals.points, functionals.points[-1:]]),
+        jnp.concatenate([functionals.coefficients, zero]),
+        functionals.terms,
+    )
+
+
+@compiled
+def _sizes(kernels: Kernels, functionals: Functionals) -> Float[Array, "N"]:
+    return gram_diagonal(kernels, [functionals])
+
+
+class SparseSolved(AbstractSolved):
+    """u = κ(·, Φ) z.
+
+    **Attributes:** as for `AbstractSolved`, and
+
+    - `values`: ψu.
+    - `raw`: for each condition all its jet entries at its points.
+    - `iterations`: of conjugate gradients.
+    - `pool`, `jitter`: ψ, to see u elsewhere.
+    """
+
+    stacks: tuple[Stack, ...]
+    weights: Float[Array, "M"]
+    image: Float[Array, "M"]
+    norm_squared: Float[Array, ""]
+    diagonal: Float[Array, "M"]
+    nugget: Float[Array, ""]
+    result: LINEAR
+    values: Float[Array, "N1"]
+    raw: tuple[Float[Array, "_ _"], ...]
+    added: Float[Array, "M"]
+    iterations: Int[Array, ""]
+    pool: Functionals
+    jitter: float = eqx.field(static=True)
+
+    @property
+    def coefficients(self) -> tuple[Float[Array, "_ _"], ...]:
+        return (self.values[:, None],)
+
+    def jets(
+        self,
+        kernels: Kernels,
+        points: Float[Array, "P d"],
+        terms: tuple[Term, ...],
+        near: Nearby | None,
+    ) -> Float[Array, "P T"]:
+        assert near is not None
+        return local_jets(kernels, self.pool, self.values, self.jitter, points, near, terms)
+
+    def images(
+        self,
+        kernels: Kernels,
+        stacks: tuple[Stack, ...],
+        near: tuple[Nearby | None, ...],
+        keep: bool = False,
+    ) -> Float[Array, "N"]:
+        del keep
+        return jnp.concatenate(
+            [
+                stack.applied(self.jets(kernels, stack.points, stack.terms, n))
+                for stack, n in zip(stacks, near, strict=True)
+            ]
+        )
+
+    def condition(self) -> Float[Array, ""]:
+        # The smallest eigenvalue is at most what zᵀ (K + T) z / zᵀ z says, with unit diagonal.
+        size = self.diagonal + self.added
+        scaled = self.weights**2 * size
+        return jnp.sum(scaled) / jnp.maximum(
+            self.norm_squared + jnp.sum(self.weights**2 * self.added), 1e-300
+        )
+
+    def cross(
+        self, applied: Float[Array, "M"], coefficients: tuple[Float[Array, "_ _"], ...]
+    ) -> Float[Array, ""]:
+        del coefficients
+        return self.weights @ applied
+
+    def entries(
+        self, kernels: Kernels, residuals: tuple[Residual, ...], blocks: tuple[Block, ...]
+    ) -> tuple[Float[Array, "_ _"], ...]:
+        del kernels, blocks
+        return tuple(
+            entries[:, list(residual.nonlinear)]
+            for residual, entries in zip(residuals, self.raw, strict=True)
+        )
+
+
+class SparsePlan(AbstractPlan):
+    """Order and pattern.
+
+    **Attributes:**
+
+    - `solver`: its numbers.
+    - `pool`: ψ, scaled to about unit variance.
+    - `alias`: for each condition the numbers in ψ of its entries.
+    - `pattern`, `row_pattern`: of the factors for ψ and for the rows.
+    - `metric`, `reach`: how far functionals matter for other points.
+    - `factor`: that of ψ, if it was made already.
+    """
+
+    solver: Sparse
+    pool: Functionals
+    alias: tuple[Int[Array, "_ _"], ...]
+    pattern: Pattern
+    row_pattern: Pattern
+    metric: Float[np.ndarray, "d"]
+    reach: float
+    factor: Factor | None = None
+
+    @property
+    def nugget(self) -> float | Float[Array, ""]:
+        return self.solver.nugget
+
+    @property
+    def refinement(self) -> int:
+        return 0
+
+    def prepared(self, kernels: Kernels) -> "SparsePlan":
+        """With the factor of ψ for kernels that stay."""
+        return eqx.tree_at(
+            lambda plan: plan.factor, self, _factor(kernels, self), is_leaf=lambda x: x is None
+        )
+
+    def zero(
+        self, residuals: tuple[Residual, ...], blocks: tuple[Block, ...]
+    ) -> tuple[Float[Array, "_ _"], ...]:
+        del residuals, blocks
+        return (jnp.asarray(np.zeros((self.pattern.idle + 1, 1))),)
+
+    def function(
+        self,
+        residuals: tuple[Residual, ...],
+        blocks: tuple[Block, ...],
+        coefficients: tuple[Float[Array, "_ _"], ...],
+    ) -> Local:
+        del residuals, blocks
+        ((values,),) = (tuple(c[:, 0] for c in coefficients),)
+        return Local(self.pool, values, self.metric, self.reach, self.solver.jitter)
+
+    def nearby(self, blocks: tuple[Block, ...]) -> tuple[Nearby | None, ...]:
+        others = np.asarray(self.pool.points)[:-1] * self.metric
+        return tuple(
+            nearby(np.asarray(block.points) * self.metric, others, self.reach) for block in blocks
+        )
+
+    def gathered(self, rows: Rows, weights: Float[Array, "M"]) -> Float[Array, "N1"]:
+        """Aᵀ z."""
+        total = jnp.zeros(self.pattern.idle + 1)
+        for part, alias in zip(rows.expansion(weights), self.alias, strict=True):
+            total = total.at[alias].add(part.coefficients)
+        return total / self._scale()
+
+    def entries(self, values: Float[Array, "N1"]) -> tuple[Float[Array, "_ _"], ...]:
+        """For each condition its jet entries, from ψu."""
+        unscaled = values / self._scale()
+        return tuple(unscaled[alias] for alias in self.alias)
+
+    def applied(self, rows: Rows, values: Float[Array, "N1"]) -> Float[Array, "M"]:
+        """A ψu."""
+        entries = self.entries(values)
+        return jnp.concatenate(
+            [stack.applied(e) for stack, e in zip(rows.stacks, entries, strict=True)]
+        )
+
+    def _scale(self) -> Float[Array, "N1"]:
+        return jnp.sum(self.pool.coefficients, axis=1).at[-1].set(1.0)
+
+    def solve(
+        self,
+        kernels: Kernels,
+        rows: Rows,
+        noise: Float[Array, "M"],
+        rhs: Float[Array, "M"],
+        sweeps: int | Int[Array, ""],
+        keep: bool = False,
+    ) -> SparseSolved:
+        del sweeps, keep
+        diagonal = gram_diagonal(kernels, rows.batches)
+        added = noise + self.solver.nugget * (diagonal + noise)
+        held = jax.lax.stop_gradient((kernels, added, rhs))
+        system = _System(
+            self,
+            rows,
+            self._made(held[0]) if self.factor is None else self.factor,
+            factorised(
+                held[0],
+                _with_idle(concatenate(rows.batches)),
+                jnp.concatenate([held[1], jnp.ones(1)]),
+                self.solver.jitter,
+                self.row_pattern,
+            ),
+            held[1],
+        )
+        found, iterations, converged = system.conjugate_gradients(held[2])
+        seen = system.factor.covariance_times(self.gathered(rows, found))
+        z, values = _solution((kernels, added, rhs), system, (found, seen))
+        raw = self.entries(values)
+        image = jnp.concatenate(
+            [stack.applied(e) for stack, e in zip(rows.stacks, raw, strict=True)]
+        )
+        usable = system.factor.usable & system.preconditioner.usable
+        result = LINEAR.where(usable, LINEAR.successful, LINEAR.not_positive_definite)
+        result = LINEAR.where(converged, result, LINEAR.not_converged)
+        result = LINEAR.where(jnp.isfinite(diagonal).all(), result, LINEAR.not_finite)
+        return SparseSolved(
+            rows.stacks,
+            jnp.where(usable, z, jnp.nan),
+            image,
+            z @ image,
+            diagonal,
+            jnp.asarray(self.solver.nugget, dtype=float),
+            result,
+            values,
+            raw,
+            added,
+            iterations,
+            self.pool,
+            self.solver.jitter,
+        )
+
+    def _made(self, kernels: Kernels) -> Factor:
+        nothing = jnp.zeros(self.pattern.idle + 1)
+        return factorised(kernels, self.pool, nothing, self.solver.jitter, self.pattern)
+
+
+@compiled
+def _factor(kernels: Kernels, plan: SparsePlan) -> Factor:
+    return plan._made(kernels)
+
+
+class _System(eqx.Module):
+    """A Θ Aᵀ + T with its preconditioner."""
+
+    plan: SparsePlan
+    rows: Rows
+    factor: Factor
+    preconditioner: Factor
+    added: Float[Array, "M"]
+
+    def times(self, vector: Float[Array, "M"]) -> Float[Array, "M"]:
+        seen = self.factor.covariance_times(self.plan.gathered(self.rows, vector))
+        return self.plan.applied(self.rows, seen) + self.added * vector
+
+    def _preconditioned(self, vector: Float[Array, "M"]) -> Float[Array, "M"]:
+        return self.preconditioner.precision_times(jnp.concatenate([vector, jnp.zeros(1)]))[:-1]
+
+    def conjugate_gradients(
+        self, rhs: Float[Array, "M"]
+    ) -> tuple[Float[Array, "M"], Int[Array, ""], Bool[Array, ""]]:
+        """The solution, the number of iterations, and whether the tolerance was met."""
+        solver = self.plan.solver
+        first = self._preconditioned(rhs)
+        size = rhs @ first
+        bound = solver.tolerance**2 * size
+
+        def unfinished(state) -> Bool[Array, ""]:
+            count, _, _, _, energy = state
+            return (count < solver.max_iterations) & (energy > bound)
+
+        def iterate(state):
+            count, found, left, along, energy = state
+            image = self.times(along)
+            length = energy / (along @ image)
+            left = left - length * image
+            better = self._preconditioned(left)
+            new = left @ better
+            return count + 1, found + length * along, left, better + (new / energy) * along, new
+
+        begin = (jnp.asarray(0), jnp.zeros_like(rhs), rhs, first, size)
+        count, found, _, _, energy = jax.lax.while_loop(unfinished, iterate, begin)
+        return found, count, energy <= bound
+
+    def inverse_times(self, rhs: Float[Array, "M"]) -> Float[Array, "M"]:
+        return jax.lax.custom_linear_solve(
+            self.times, rhs, lambda _, b: self.conjugate_gradients(b)[0], symmetric=True
+        )
+
+
+@eqx.filter_custom_jvp
+def _solution(moving, system: _System, found: tuple[Float[Array, "M"], Float[Array, "N1"]]):
+    """z and v = ψu = Θ Aᵀ z as functions of kernels, T and b."""
+    del moving, system
+    return found
+
+
+@_solution.def_jvp
+def _(primals, tangents):
+    (kernels, _, _), system, (z, values) = primals
+    (kernels_dot, added_dot, rhs_dot), _, _ = tangents
+    plan = system.plan
+
+    def product(leaves):
+        model = eqx.combine(leaves, rest)
+        return precision_times(model, plan.pool, plan.solver.jitter, plan.pattern, values)
+
+    arrays, rest = eqx.partition(kernels, eqx.is_inexact_array)
+    slope = jax.jvp(product, (arrays,), (with_zeros(arrays, kernels_dot),))[1]
+    moved = system.factor.covariance_times(slope)
+    change = plan.applied(system.rows, moved)
+    if added_dot is not None:
+        change = change - added_dot * z
+    if rhs_dot is not None:
+        change = change + rhs_dot
+    z_dot = system.inverse_times(change)
+    values_dot = system.factor.covariance_times(plan.gathered(system.rows, z_dot)) - moved
+    return (z, values), (z_dot, values_dot)

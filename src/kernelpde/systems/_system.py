@@ -1,0 +1,200 @@
+"""What every solver of a linearised problem has in common.
+
+The problem is: of all u with Φu = b up to noise, the one of least norm. Its solution is a
+combination of functionals ψⱼ applied to the kernel,
+
+    u = Σⱼ wⱼ ψⱼ κ,
+
+with ψ the rows themselves or fewer functionals that stand for them.
+"""
+
+import abc
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax.sharding import Mesh
+from jaxtyping import Array, Bool, Float, Int
+
+from kernelpde.functionals import (
+    Functionals,
+    Kernels,
+    Stack,
+    Term,
+    expansion,
+    jets,
+    stacked_matvec,
+)
+from kernelpde.linalg import LINEAR
+from kernelpde.problem import Block, Residual, Rows
+from kernelpde.systems._local import Local, Nearby
+
+
+class AbstractSolved(eqx.Module):
+    """A combination u = Σⱼ wⱼ ψⱼ κ that solves a linearised problem.
+
+    **Attributes:**
+
+    - `stacks`: ψ.
+    - `weights`: w.
+    - `image`: Φu.
+    - `norm_squared`: ‖u‖².
+    - `diagonal`: of the Gram matrix of the rows.
+    - `nugget`, `result`: of the linear solve.
+    """
+
+    stacks: eqx.AbstractVar[tuple[Stack, ...]]
+    weights: eqx.AbstractVar[Float[Array, "m"]]
+    image: eqx.AbstractVar[Float[Array, "M"]]
+    norm_squared: eqx.AbstractVar[Float[Array, ""]]
+    diagonal: eqx.AbstractVar[Float[Array, "M"]]
+    nugget: eqx.AbstractVar[Float[Array, ""]]
+    result: eqx.AbstractVar[LINEAR]
+
+    @property
+    def devices(self) -> Mesh | None:
+        """Those that have shared the work."""
+        return None
+
+    @property
+    def usable(self) -> Bool[Array, ""]:
+        """Whether there is a solution; without one every answer is NaN."""
+        return (self.result == LINEAR.successful) | (self.result == LINEAR.nugget_raised)
+
+    def without_factor(self) -> "AbstractSolved":
+        """The same without what takes the memory of a matrix."""
+        return self
+
+    @property
+    def expansion(self) -> tuple[Functionals, ...]:
+        """u as functionals with their weights multiplied in, one batch per stack."""
+        return expansion(self.stacks, self.weights)
+
+    @property
+    def coefficients(self) -> tuple[Float[Array, "_ _"], ...]:
+        """What u is kept as: numbers that add up when functions do."""
+        return tuple(batch.coefficients for batch in self.expansion)
+
+    def jets(
+        self,
+        kernels: Kernels,
+        points: Float[Array, "P d"],
+        terms: tuple[Term, ...],
+        near: Nearby | None,
+    ) -> Float[Array, "P T"]:
+        """Jet entries of u at other points.
+
+        **Arguments:**
+
+        - `kernels`, `points`, `terms`: of what, where and which.
+        - `near`: what the plan knows about the points.
+        """
+        del near
+        return jets(kernels, points, terms, self.expansion)
+
+    def images(
+        self,
+        kernels: Kernels,
+        stacks: tuple[Stack, ...],
+        near: tuple[Nearby | None, ...],
+        keep: bool = False,
+    ) -> Float[Array, "N"]:
+        """What functionals at other points see of u; `near` and `keep` as elsewhere."""
+        del near
+        return stacked_matvec(kernels, stacks, self.stacks, self.weights, keep=keep)
+
+    @abc.abstractmethod
+    def condition(self) -> Float[Array, ""]:
+        """A bound from below on the condition number of the matrix scaled to unit diagonal."""
+
+    @abc.abstractmethod
+    def cross(
+        self, applied: Float[Array, "M"], coefficients: tuple[Float[Array, "_ _"], ...]
+    ) -> Float[Array, ""]:
+        """⟨v, u⟩ for another function v of the same kind.
+
+        **Arguments:**
+
+        - `applied`: Φv.
+        - `coefficients`: what v is kept as.
+        """
+
+    def entries(
+        self, kernels: Kernels, residuals: tuple[Residual, ...], blocks: tuple[Block, ...]
+    ) -> tuple[Float[Array, "_ _"], ...]:
+        """The entries of u at the points of each condition in which its residual is nonlinear."""
+        return tuple(
+            jets(kernels, block.points, residual.nonlinear_terms, self.expansion)
+            for residual, block in zip(residuals, blocks, strict=True)
+        )
+
+
+class AbstractPlan(eqx.Module):
+    """What is settled on the host before anything is compiled: an order, pivots, a pattern."""
+
+    @property
+    @abc.abstractmethod
+    def nugget(self) -> float | Float[Array, ""]:
+        """η, what a row may miss relative to its prior variance."""
+
+    @property
+    @abc.abstractmethod
+    def refinement(self) -> int:
+        """Sweeps after a final solve."""
+
+    def prepared(self, kernels: Kernels) -> "AbstractPlan":
+        """With everything that can be done once if the kernels stay."""
+        del kernels
+        return self
+
+    @abc.abstractmethod
+    def zero(
+        self, residuals: tuple[Residual, ...], blocks: tuple[Block, ...]
+    ) -> tuple[Float[Array, "_ _"], ...]:
+        """What u = 0 is kept as."""
+
+    @abc.abstractmethod
+    def function(
+        self,
+        residuals: tuple[Residual, ...],
+        blocks: tuple[Block, ...],
+        coefficients: tuple[Float[Array, "_ _"], ...],
+    ) -> tuple[Functionals, ...] | Local:
+        """A function that can be evaluated anywhere, from what it is kept as."""
+
+    def nearby(self, blocks: tuple[Block, ...]) -> tuple[Nearby | None, ...]:
+        """What has to be known about other points to see u there."""
+        return (None,) * len(blocks)
+
+    @abc.abstractmethod
+    def solve(
+        self,
+        kernels: Kernels,
+        rows: Rows,
+        noise: Float[Array, "M"],
+        rhs: Float[Array, "M"],
+        sweeps: int | Int[Array, ""],
+        keep: bool = False,
+    ) -> AbstractSolved:
+        """Of all u with Φu = b up to noise, the one of least norm; differentiable in the kernels.
+
+        **Arguments:**
+
+        - `kernels`: one per field.
+        - `rows`: Φ.
+        - `noise`: the diagonal of Σ.
+        - `rhs`: b.
+        - `sweeps`: of refinement.
+        - `keep`: what derivatives are made of is kept to be used many times.
+        """
+
+
+def with_zeros(arrays: Any, tangents: Any) -> Any:
+    """Tangents with zeros in place of `None`, where there are arrays."""
+    return jax.tree.map(
+        lambda x, dx: None if x is None else (jnp.zeros_like(x) if dx is None else dx),
+        arrays,
+        tangents,
+        is_leaf=lambda x: x is None,
+    )

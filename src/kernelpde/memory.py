@@ -30,6 +30,16 @@ def fits(rows: int, matrices: float) -> bool:
     return available is None or dense_bytes(rows, matrices) <= _USABLE * available
 
 
+def require_bytes(what: str, needed: float, advice: str) -> None:
+    """Refuse what cannot fit, before it is allocated."""
+    available = physical_bytes()
+    if available is not None and needed > _USABLE * available:
+        raise InputError(
+            f"{what}: about {needed / 1e9:.3g} GB are needed, and this machine has "
+            f"{available / 1e9:.3g} GB. {advice}"
+        )
+
+
 def require_memory(what: str, rows: int, matrices: float) -> None:
     """Refuse a dense system that cannot fit, before anything is allocated for it."""
     available, needed = physical_bytes(), dense_bytes(rows, matrices)

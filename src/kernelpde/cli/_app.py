@@ -381,11 +381,12 @@ def _show_facts(facts: dict[str, Any]) -> None:
         found = facts["estimate"]
         for what in ("solve", "learn"):
             lines.append(
-                f"{found['rows']} rows, {what}: about {found['gigabytes'][what]:.2g} GB and "
+                f"{found['rows']} rows, dense, {what}: about {found['gigabytes'][what]:.2g} GB and "
                 f"{_duration(found['seconds'][what])} on the CPU"
             )
         if found["fits"] is False:
-            lines.append("That does not fit into this machine's memory: take fewer points.")
+            lines.append("A dense matrix of that size does not fit into this machine's memory.")
+        lines.append(f"The automatic solver is {found['solver']}.")
     else:
         lines.append("kernelpde doctor --rows 5000 says what a system of that size would take.")
     typer.echo("\n".join(lines))

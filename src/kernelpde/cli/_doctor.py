@@ -11,6 +11,7 @@ import scipy.linalg
 
 from kernelpde.archive import versions
 from kernelpde.memory import LEARN, SOLVE, dense_bytes, physical_bytes
+from kernelpde.systems import automatic_for
 
 _SAMPLE = 1500
 """Size of the matrix that is factored to see how fast this machine is."""
@@ -47,6 +48,7 @@ def estimate(rows: int, facts: dict[str, Any]) -> dict[str, Any]:
     }
     return {
         "rows": rows,
+        "solver": automatic_for(rows),
         "gigabytes": needed,
         "seconds": {"solve": 1.5 * _STEPS * factor, "learn": 3.0 * _EVALUATIONS * factor},
         "fits": None if available is None else needed["learn"] < 0.9 * available,

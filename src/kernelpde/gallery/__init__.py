@@ -17,12 +17,16 @@ from kernelpde.gallery._inverse import darcy as darcy
 from kernelpde.gallery._inverse import gray_scott_rates as gray_scott_rates
 from kernelpde.gallery._inverse import source as source
 from kernelpde.gallery._inverse import string as string
+from kernelpde.gallery._large import elliptic_3d as elliptic_3d
+from kernelpde.gallery._large import elliptic_matern as elliptic_matern
 from kernelpde.gallery._references import ColeHopf as ColeHopf
 from kernelpde.gallery._schrodinger import schrodinger as schrodinger
 
 EXAMPLES: dict[str, Callable[..., Example]] = {
     "elliptic": elliptic,
     "elliptic-additive": elliptic_additive,
+    "elliptic-3d": elliptic_3d,
+    "elliptic-matern": elliptic_matern,
     "schrodinger": schrodinger,
     "gray-scott": gray_scott,
     "gray-scott-a": partial(gray_scott, case="gray-scott-a"),

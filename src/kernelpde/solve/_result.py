@@ -23,4 +23,9 @@ class RESULT(enum.Enum):
     not_positive_definite = (
         "The Gram matrix is not positive definite even with the largest nugget allowed."
     )
+    linear_solve = (
+        "Conjugate gradients of the sparse solver did not reach their tolerance: the kernel is too "
+        "smooth for it, or its radius too small. Try LowRank(), Dense(), a Matern kernel, a "
+        "shorter lengthscale, or Sparse with a larger preconditioner_radius."
+    )
     not_finite = "NaN or infinite numbers appeared; the last finite iterate is kept."

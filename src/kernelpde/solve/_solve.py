@@ -188,6 +188,13 @@ def cycles(changes: Sequence[float]) -> bool:
     return all(changes[-k] > 0.95 * changes[-k - 2] for k in (1, 2, 3))
 
 
+def _failure(outcome: Outcome) -> RESULT | None:
+    """What the linear solve has failed with, if there is no use in going on."""
+    if outcome.result == LINEAR.not_positive_definite:
+        return RESULT.not_positive_definite
+    return RESULT.linear_solve if outcome.result == LINEAR.not_converged else None
+
+
 class _Iteration:
     """A solve under way."""
 
@@ -282,11 +289,11 @@ class _Iteration:
             if self.best is None or outcome.misfit < self.best.misfit:
                 self.best = outcome
             settled = self._settled(tolerance)
-            if settled is not None:
+            if settled is not None and _failure(outcome) is None:
                 self._finish(settled, outcome)
                 return
-        if outcome.result == LINEAR.not_positive_definite:
-            self.result = RESULT.not_positive_definite
+        if (failed := _failure(outcome)) is not None:
+            self.result = failed
         elif not finite or self.trust == 0 or float(outcome.misfit) > _LOST * self.initial_misfit:
             self.trust = 0
             self.yardstick = self.first_diagonal
@@ -314,8 +321,8 @@ class _Iteration:
         self.yardstick = jnp.zeros_like(self.first_diagonal) if near else self.first_diagonal
         if settled is not None:
             self._finish(settled, outcome)
-        elif outcome.result == LINEAR.not_positive_definite:
-            self.result = RESULT.not_positive_definite
+        elif (failed := _failure(outcome)) is not None:
+            self.result = failed
         elif damping is None:
             self.result = RESULT.stalled if bool(outcome.finite) else RESULT.not_finite
         else:

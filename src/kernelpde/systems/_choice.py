@@ -9,7 +9,7 @@ from jax.sharding import Mesh
 from kernelpde.errors import InputError
 from kernelpde.functionals import Kernels, one_axis
 from kernelpde.linalg import Dense
-from kernelpde.memory import LEARN, SOLVE, fits, require_memory
+from kernelpde.memory import LEARN, SOLVE, fits, require_bytes, require_memory
 from kernelpde.problem import Block, Residual
 from kernelpde.systems._dense import DensePlan
 from kernelpde.systems._low_rank import LowRank, LowRankPlan
@@ -20,6 +20,9 @@ from kernelpde.systems._system import AbstractPlan
 _SMALL = 6000
 """Up to so many rows nothing is measured: a dense factor takes seconds."""
 
+_LARGE = 12_000
+"""Up to so many rows a dense factor takes a minute at most."""
+
 _RATIO = 10
 """With fewer rows per inducing functional the derivative of the low-rank solution is rounding."""
 
@@ -28,7 +31,7 @@ class Automatic(eqx.Module):
     """The dense solver where it takes seconds, otherwise what suits the kernel.
 
     Up to 6000 rows `Dense`. Beyond that the rank of the Gram matrix at the nugget is measured: if
-    it is small, `LowRank`.
+    it is small, `LowRank`; if not, and a dense factor would take long, `Sparse`.
 
     **Arguments:** as for `Dense`.
     """
@@ -56,6 +59,17 @@ class Choice:
     reason: str
 
 
+def automatic_for(rows: int) -> str:
+    """What `Automatic` does with so many rows, in words."""
+    if rows <= _SMALL:
+        return "dense"
+    beyond = "sparse if it is not" if rows > _LARGE else "dense if it is not"
+    return (
+        f"low rank if the rank of the Gram matrix at the nugget is at most {rows // _RATIO} "
+        f"(memory {8e-9 * 12 * (rows // _RATIO if rows < 20_000 else 2048) ** 2:.2g} GB), {beyond}"
+    )
+
+
 def chosen(
     solver: Solver,
     kernels: Kernels,
@@ -81,15 +95,18 @@ def chosen(
     if isinstance(solver, LowRank):
         return _low_rank(solver, solver.pivots(kernels, residuals, blocks), rows, mesh, learning)
     if isinstance(solver, Sparse):
-        plan = solver.planned(kernels, residuals, blocks)
-        return Choice(plan, f"Sparse solver: {rows} rows, radius {solver.radius}.")
+        return _sparse(solver, kernels, residuals, blocks, rows, "asked for")
     if isinstance(solver, Dense) or rows <= _SMALL or inverse:
         return _dense(solver, rows, learning, "asked for" if isinstance(solver, Dense) else "")
     few = LowRank(solver.nugget, solver.largest_nugget, solver.refinement)
     found = few.pivots(kernels, residuals, blocks)
     if found.complete and rows >= _RATIO * found.rank:
         return _low_rank(few, found, rows, mesh, learning)
-    return _dense(solver, rows, learning, f"rank {_rank(found)} of {rows}")
+    why = f"rank {_rank(found)} of {rows} at nugget {float(solver.nugget):.0e}"
+    if rows > _LARGE and not found.complete and all(block.width == 1 for block in blocks):
+        local = Sparse(solver.nugget, solver.largest_nugget)
+        return _sparse(local, kernels, residuals, blocks, rows, why)
+    return _dense(solver, rows, learning, why)
 
 
 def _dense(solver: Automatic | Dense, rows: int, learning: bool, why: str) -> Choice:
@@ -104,6 +121,27 @@ def _dense(solver: Automatic | Dense, rows: int, learning: bool, why: str) -> Ch
     if isinstance(solver, Automatic):
         solver = Dense(solver.nugget, solver.largest_nugget, solver.refinement)
     return Choice(DensePlan(solver), f"Dense solver: {rows} rows" + (f", {why}." if why else "."))
+
+
+def _sparse(
+    solver: Sparse,
+    kernels: Kernels,
+    residuals: tuple[Residual, ...],
+    blocks: tuple[Block, ...],
+    rows: int,
+    why: str,
+) -> Choice:
+    plan = solver.planned(kernels, residuals, blocks)
+    require_bytes(
+        f"Sparse: {rows} rows with radius {solver.radius}",
+        plan.bytes,
+        "Take fewer points or a smaller radius.",
+    )
+    return Choice(
+        plan,
+        f"Sparse solver: {rows} rows, {why}; radius {solver.radius:g}, factors of "
+        f"{plan.bytes / 1e9:.2g} GB.",
+    )
 
 
 def _low_rank(

@@ -35,6 +35,14 @@ class Pattern(eqx.Module):
     position: Int[Array, "s"]
     idle: int = eqx.field(static=True)
 
+    @property
+    def bytes(self) -> float:
+        """The memory of a factor with this pattern."""
+        return sum(
+            8.0 * columns.size * (rows.shape[2] + 2 * columns.shape[2])
+            for rows, columns in zip(self.rows, self.columns, strict=True)
+        )
+
     @staticmethod
     def of(found: Elimination) -> "Pattern":
         return Pattern(

@@ -375,7 +375,7 @@ class Features(eqx.Module):
 
     def _chunks(
         self, batch: Functionals, numbers: tuple[Float[Array, "M"], ...], start: int
-    ) -> tuple[Functionals, tuple[Float[Array, "_ n"], ...]]:
+    ) -> tuple[Functionals, tuple[Float[Array, "_ _ _"], ...]]:
         """Rows and numbers that belong to them, in groups of parts of equal size, filled with 0."""
         count, groups = len(batch), group_count(self.mesh)
         parts = -(-count // max(1, min(count, _CHUNK // (8 * len(self.few)))))

@@ -344,6 +344,11 @@ class SparsePlan(AbstractPlan):
     def refinement(self) -> int:
         return 0
 
+    @property
+    def bytes(self) -> float:
+        """The memory of both factors."""
+        return self.pattern.bytes + self.row_pattern.bytes
+
     def prepared(self, kernels: Kernels) -> "SparsePlan":
         """With the factor of ψ for kernels that stay."""
         return eqx.tree_at(

@@ -17,8 +17,9 @@ from kernelpde.systems._ordering import Level
 COLUMNS = 32
 """How many columns a supernode has at most."""
 
-_KINDS = 6
-"""So many different numbers of rows, to which supernodes are filled up."""
+_KINDS, _EACH = 6, 150
+"""So many different numbers of rows at most, to which supernodes are filled up, and so many
+supernodes of each at least: every kind has to be compiled."""
 
 _BATCHES = ((512, 16), (1100, 4), (np.inf, 1))
 """How many supernodes are eliminated at the same time, by the number of their rows."""
@@ -198,16 +199,17 @@ def _packed(supernodes: list[_Supernode], idle: int) -> Elimination:
 
 def _sizes(lengths: Int[np.ndarray, "n"]) -> list[int]:
     """Few sizes to fill up to, such that factors of all blocks take the least work."""
+    kinds = int(np.clip(len(lengths) // _EACH, 1, _KINDS))
     edges = np.unique(np.quantile(lengths, np.linspace(0, 1, 40), method="higher"))
     counts = np.diff(np.searchsorted(np.sort(lengths), edges, side="right"), prepend=0)
     work = (edges + COLUMNS).astype(float) ** 3
     many = len(edges)
     before = np.concatenate([[0], np.cumsum(counts)])
     # best[k][j]: the least work for the first j sizes with k kinds.
-    best = np.full((_KINDS + 1, many + 1), np.inf)
-    cut = np.zeros((_KINDS + 1, many + 1), dtype=int)
+    best = np.full((kinds + 1, many + 1), np.inf)
+    cut = np.zeros((kinds + 1, many + 1), dtype=int)
     best[0, 0] = 0.0
-    for k in range(1, _KINDS + 1):
+    for k in range(1, kinds + 1):
         for j in range(1, many + 1):
             options = best[k - 1, :j] + (before[j] - before[:j]) * work[j - 1]
             cut[k, j] = int(np.argmin(options))

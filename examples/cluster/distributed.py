@@ -2,12 +2,12 @@
 
 Every process runs this program with the same arguments; the first also writes the run file:
 
-    python examples/distributed.py --processes 2 --process 0 &
-    python examples/distributed.py --processes 2 --process 1
+    python examples/cluster/distributed.py --processes 2 --process 0 &
+    python examples/cluster/distributed.py --processes 2 --process 1
 
 On a cluster one process per task, here under SLURM, which tells each its number:
 
-    srun --ntasks 4 python examples/distributed.py --coordinator $(hostname):12355
+    srun --ntasks 4 python examples/cluster/distributed.py --coordinator $(hostname):12355
 
 If a process dies the others end with an error, and the same command goes on from the run file.
 """

@@ -1,0 +1,132 @@
+"""Several devices and several processes give what one gives, and end when one of them dies."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PROGRAM = ROOT / "examples" / "cluster" / "distributed.py"
+
+_DEVICES = """
+import sys
+import jax
+jax.config.update("jax_enable_x64", True)
+import jax.numpy as jnp
+import kernelpde as kp
+from kernelpde.bilevel._evaluation import loss_and_gradient, loss_and_normal
+from test_systems import GAUSSIAN, loss_with
+for count in (None, 2, 8):
+    some = jax.devices()[:count]
+    mesh = None if count is None else jax.make_mesh((count,), ("rows",), devices=some)
+    loss = loss_with(GAUSSIAN, kp.LowRank(1e-8), {"equation": 1501, "boundary": 203}, mesh)
+    theta = jnp.asarray(loss.parameters.vector)
+    for evaluate in (loss_and_normal, loss_and_gradient):
+        value, gradient, _, _ = evaluate(theta, loss)
+        print(float(value), float(gradient[0]))
+"""
+
+
+def test_two_and_eight_devices_have_the_loss_and_gradient_of_one():
+    environment = {
+        **os.environ,
+        "XLA_FLAGS": "--xla_force_host_platform_device_count=8",
+        "NPROC": "16",
+        "PYTHONPATH": str(ROOT / "tests"),
+    }
+    run = subprocess.run(
+        [sys.executable, "-c", _DEVICES],
+        capture_output=True,
+        text=True,
+        env=environment,
+        timeout=400,
+    )
+    assert run.returncode == 0, run.stderr
+    found = np.array([line.split() for line in run.stdout.splitlines()], dtype=float)
+    np.testing.assert_allclose(found[:, 0], found[0, 0], rtol=1e-10)
+    np.testing.assert_allclose(found[:, 1], found[0, 1], rtol=1e-4)
+
+
+def started(processes: int, *options: str) -> list[subprocess.Popen]:
+    """The program of the documentation, in real processes."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    return [
+        subprocess.Popen(
+            [
+                sys.executable,
+                str(PROGRAM),
+                "--processes",
+                str(processes),
+                "--process",
+                str(process),
+                "--coordinator",
+                f"127.0.0.1:{port}",
+                "--points",
+                "2500",
+                "--nugget",
+                "1e-5",
+                *options,
+            ],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for process in range(processes)
+    ]
+
+
+def finished(runs: list[subprocess.Popen]) -> tuple[list[float], dict]:
+    """Every loss that the first process has seen, and its summary."""
+    answers = [run.communicate(timeout=300) for run in runs]
+    assert all(run.returncode == 0 for run in runs), answers[0][1][-2000:]
+    lines = answers[0][0].splitlines()
+    losses = [float(line.split()[1]) for line in lines if line.startswith("loss")]
+    return losses, json.loads(lines[-1])
+
+
+@pytest.fixture(scope="module")
+def undisturbed():
+    return finished(started(2, "--steps", "3"))
+
+
+def test_two_processes_learn_what_one_learns(undisturbed):
+    losses, summary = undisturbed
+    alone, expected = finished(started(1, "--steps", "1"))
+    assert losses[0] == pytest.approx(alone[0], rel=1e-10)
+    assert summary["losses"][0] == pytest.approx(expected["losses"][0], rel=1e-5)
+    assert summary["l2"] < 1e-4
+
+
+def test_a_killed_process_ends_the_other_and_a_restart_goes_on(undisturbed, tmp_path):
+    file = tmp_path / "run.npz"
+    runs = started(2, "--steps", "3", "--run", str(file))
+    steps = 0
+    assert runs[0].stdout is not None
+    for line in runs[0].stdout:
+        steps += line.startswith("loss")
+        if steps >= len(undisturbed[0]) // 2:
+            break
+    runs[1].send_signal(signal.SIGKILL)
+    begun = time.monotonic()
+    try:
+        runs[0].communicate(timeout=90)
+    except subprocess.TimeoutExpired:
+        runs[0].kill()
+        pytest.fail("the other process did not end within 90 seconds")
+    assert runs[0].returncode != 0
+    assert time.monotonic() - begun < 90
+    runs[1].communicate()
+    assert file.exists()
+    losses, summary = finished(started(2, "--steps", "3", "--run", str(file)))
+    assert len(losses) < len(undisturbed[0])
+    assert summary["lengthscale"] == pytest.approx(undisturbed[1]["lengthscale"], rel=1e-6)
+    np.testing.assert_allclose(summary["losses"], undisturbed[1]["losses"], rtol=1e-6)

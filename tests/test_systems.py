@@ -1,0 +1,257 @@
+"""Low-rank and sparse solvers against the dense one, and the choice between them."""
+
+from itertools import pairwise
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.spatial import KDTree
+
+import kernelpde as kp
+from kernelpde.bilevel import Loss, Parameters
+from kernelpde.bilevel._evaluation import loss_and_gradient, loss_and_normal, loss_and_state
+from kernelpde.functionals import gram
+from kernelpde.gallery import elliptic
+from kernelpde.problem import linearised
+from kernelpde.systems import DensePlan, LowRankPlan, SparsePlan, _choice, chosen
+from kernelpde.systems._factor import Pattern, factorised, precision_times
+from kernelpde.systems._ordering import Level, levels
+from kernelpde.systems._supernodes import elimination
+
+GAUSSIAN = elliptic(0.3)
+MATERN = elliptic(kernel=kp.Matern(3.5, 0.3))
+
+
+def near_solution(example, points, seed):
+    """Rows linearised close to the solution."""
+    problem = example.problem
+    blocks = problem.collocate(points, seed=seed)
+    exact = 0.99 * example.references["u"](np.asarray(blocks[0].points))
+    entries = (jnp.asarray(exact)[:, None], jnp.zeros((len(blocks[1].points), 0)))
+    return blocks, linearised(problem.residuals, blocks, entries)
+
+
+def loss_with(example, solver, points, mesh=None):
+    problem = example.problem
+    blocks, rows = near_solution(example, points, 0)
+    others, validation = near_solution(example, {"equation": 60, "boundary": 20}, 1)
+    plan = chosen(solver, problem.kernels, problem.residuals, blocks, mesh).plan
+    weights = jnp.asarray(np.r_[np.full(60, 1e-2), np.ones(20)])
+    parameters = Parameters.of(problem.kernels)
+    near = plan.nearby(others)
+    return Loss(parameters, rows, validation, weights, plan, None, near=near)
+
+
+def by_differences(loss, step):
+    theta = jnp.asarray(loss.parameters.vector)
+    ends = [float(loss_and_state(theta + h, loss)[0]) for h in (step, -step)]
+    return (ends[0] - ends[1]) / (2 * step)
+
+
+def test_low_rank_is_the_dense_solution():
+    """At the same points and nugget, to much less than the error of either."""
+    points = {"equation": 1300, "boundary": 200}
+    one = kp.solve(GAUSSIAN.problem, points, solver=kp.Dense(1e-10, refinement=0))
+    two = kp.solve(GAUSSIAN.problem, points, solver=kp.LowRank(1e-10))
+    grid = GAUSSIAN.grid
+    difference = np.asarray(one["u"](grid) - two["u"](grid))
+    error = GAUSSIAN.errors(one)["u"]["l2"]
+    assert np.sqrt(np.mean(difference**2)) < 0.1 * error
+    assert two.residuals["equation"]["rms"] == pytest.approx(
+        one.residuals["equation"]["rms"], rel=0.2
+    )
+    assert "rank" in repr(two)
+
+
+@pytest.mark.parametrize("evaluate", [loss_and_normal, loss_and_gradient])
+def test_gradient_of_low_rank_is_that_of_dense_and_of_differences(evaluate):
+    points = {"equation": 1800, "boundary": 200}
+    dense = loss_with(GAUSSIAN, kp.Dense(1e-6, refinement=0), points)
+    few = loss_with(GAUSSIAN, kp.LowRank(1e-6), points)
+    theta = jnp.asarray(few.parameters.vector)
+    value, gradient, _, reached = evaluate(theta, few)
+    expected, slope, _, _ = evaluate(theta, dense)
+    assert bool(reached.usable)
+    # What is cut off is a thousandth of the nugget.
+    assert float(value) == pytest.approx(float(expected), rel=5e-3)
+    assert float(gradient[0]) == pytest.approx(float(slope[0]), rel=5e-3)
+    assert float(gradient[0]) == pytest.approx(by_differences(few, 1e-3), rel=1e-3)
+
+
+def test_low_rank_with_noise_and_damping_minimises_what_it_should():
+    """z = T⁻¹ (b - Φu) must give u back: u = κ(·, Φ) z on the rows, up to the nugget."""
+    problem = GAUSSIAN.problem
+    blocks, rows = near_solution(GAUSSIAN, {"equation": 400, "boundary": 80}, 0)
+    plan = chosen(kp.LowRank(1e-8), problem.kernels, problem.residuals, blocks).plan
+    noise = jnp.asarray(np.random.default_rng(0).uniform(0.1, 1.0, 480))
+    few = jax.jit(lambda b: plan.solve(problem.kernels, rows, noise, b, 0))(rows.target)
+    dense = DensePlan(kp.Dense(1e-8, refinement=0))
+    all_ = dense.solve(problem.kernels, rows, noise, rows.target, 0)
+    size = float(jnp.max(jnp.abs(all_.image)))
+    np.testing.assert_allclose(few.image, all_.image, atol=1e-6 * size)
+    assert float(few.norm_squared) == pytest.approx(float(all_.norm_squared), rel=1e-5)
+
+
+def test_low_rank_refuses_what_it_cannot_do():
+    rough, blocks = MATERN.problem, MATERN.problem.collocate({"equation": 3000, "boundary": 200})
+    with pytest.raises(kp.InputError, match="not smooth enough"):
+        chosen(kp.LowRank(), rough.kernels, rough.residuals, blocks)
+    smooth = GAUSSIAN.problem
+    blocks = smooth.collocate({"equation": 500, "boundary": 100})
+    with pytest.raises(kp.InputError, match="rows per inducing functional"):
+        chosen(kp.LowRank(), smooth.kernels, smooth.residuals, blocks, learning=True)
+
+
+def test_automatic_choice_follows_size_and_rank(monkeypatch):
+    def plan_for(example, points):
+        problem = example.problem
+        blocks = problem.collocate(points)
+        return chosen(kp.Automatic(1e-6), problem.kernels, problem.residuals, blocks)
+
+    points = {"equation": 2300, "boundary": 200}
+    assert isinstance(plan_for(GAUSSIAN, points).plan, DensePlan)
+    monkeypatch.setattr(_choice, "_SMALL", 1000)
+    monkeypatch.setattr(_choice, "_LARGE", 2000)
+    few = plan_for(GAUSSIAN, points)
+    assert isinstance(few.plan, LowRankPlan)
+    assert "rank" in few.reason
+    assert "2500 rows" in few.reason
+    local = plan_for(MATERN, points)
+    assert isinstance(local.plan, SparsePlan)
+    assert "rank over" in local.reason
+
+
+def test_levels_are_an_order_from_coarse_to_fine():
+    points = np.random.default_rng(0).random((3000, 2))
+    found = list(levels(points, 64))
+    everyone = np.concatenate([level.members for level in found])
+    np.testing.assert_array_equal(np.sort(everyone), np.arange(3000))
+    scales = [level.scale for level in found]
+    assert all(a > b for a, b in pairwise(scales))
+    for level in found[1:-1]:
+        apart = KDTree(points[level.members]).query(points[level.members], k=2)[0][:, 1]
+        assert apart.min() > 0.3 * level.scale
+
+
+def test_elimination_sees_only_what_is_before_and_nothing_twice():
+    points = np.random.default_rng(1).random((1200, 2))
+    groups = [*levels(points, 64)]
+    found = elimination(points, groups, 3.0)
+    done = np.zeros(1201, dtype=bool)
+    done[1200] = True
+    for kind, position in zip(found.kind, found.position, strict=True):
+        columns, rows = found.columns[kind][position], found.rows[kind][position]
+        assert done[rows].all()
+        real = columns[columns < 1200]
+        assert not done[real].any()
+        assert np.unique(real).size == real.size
+        done[real] = True
+    assert done.all()
+
+
+@pytest.fixture(scope="module")
+def small():
+    """A Gram matrix, and its factor with a pattern that sees everything."""
+    problem = MATERN.problem
+    blocks = problem.collocate({"equation": 150, "boundary": 40})
+    plan = kp.Sparse().planned(problem.kernels, problem.residuals, blocks)
+    count = plan.pattern.idle
+    points = np.asarray(plan.pool.points)[:-1]
+    some = np.random.default_rng(0).permutation(count)
+    groups = [Level(some[:64], 1.0), Level(some[64:], 1.0)]
+    pattern = Pattern.of(elimination(points, groups, 10.0))
+    matrix = np.asarray(gram(problem.kernels, plan.pool, plan.pool))[:-1, :-1]
+    return problem, plan, pattern, matrix
+
+
+def test_a_factor_that_sees_everything_is_exact(small):
+    problem, plan, pattern, matrix = small
+    nothing = jnp.zeros(len(matrix) + 1)
+    factor = factorised(problem.kernels, plan.pool, nothing, 1e-13, pattern)
+    vector = np.random.default_rng(0).standard_normal(len(matrix))
+    longer = jnp.asarray(np.r_[vector, 0.0])
+    np.testing.assert_allclose(factor.covariance_times(longer)[:-1], matrix @ vector, atol=1e-6)
+    back = factor.precision_times(factor.covariance_times(longer))
+    np.testing.assert_allclose(back, longer, atol=1e-3)
+
+
+def test_precision_and_its_derivative_in_the_kernel(small):
+    _, plan, pattern, matrix = small
+    vector = matrix @ np.random.default_rng(0).standard_normal(len(matrix))
+    longer = jnp.asarray(np.r_[vector, 0.0])
+
+    def moved(shift):
+        kernel = kp.Matern(3.5, 0.3)
+        where = kernel.log_lengthscale + shift
+        return (eqx.tree_at(lambda k: k.log_lengthscale, kernel, where),)
+
+    def product(shift):
+        return precision_times(moved(shift), plan.pool, 1e-8, pattern, longer)
+
+    slope = jax.jit(jax.jacfwd(product))(0.0)
+
+    def dense(shift):
+        return gram(moved(shift), plan.pool, plan.pool)[:-1, :-1]
+
+    lifted = np.asarray(dense(0.0)) + 1e-8 * np.diag(np.diag(dense(0.0)))
+    change = np.array(jax.jvp(dense, (0.0,), (1.0,))[1])
+    change += 1e-8 * np.diag(np.diag(change))
+    expected = -np.linalg.solve(lifted, change @ np.linalg.solve(lifted, vector))
+    size = np.max(np.abs(expected))
+    np.testing.assert_allclose(slope[:-1], expected, atol=1e-5 * size)
+
+
+@pytest.fixture(scope="module")
+def solved_sparsely():
+    return kp.solve(MATERN.problem, {"equation": 900, "boundary": 120}, solver=kp.Sparse())
+
+
+def test_sparse_has_the_error_of_dense(solved_sparsely):
+    dense = kp.solve(MATERN.problem, {"equation": 900, "boundary": 120})
+    ours, theirs = (MATERN.errors(s)["u"]["l2"] for s in (solved_sparsely, dense))
+    assert ours < 1.5 * theirs
+    assert "Sparse" in repr(solved_sparsely)
+
+
+def test_sparse_solution_is_evaluated_and_kept(solved_sparsely, tmp_path):
+    """Values and derivatives between the points, and the same again from a file."""
+    u, grid = solved_sparsely["u"], np.random.default_rng(0).uniform(0.1, 0.9, (50, 2))
+    step = np.array([1e-3, 0.0])
+    slope = (u(grid + step) - u(grid - step)) / 2e-3
+    np.testing.assert_allclose(u.d("x")(grid), slope, atol=2e-3 * np.max(np.abs(slope)))
+    kp.save_solution(tmp_path / "u.npz", solved_sparsely)
+    again = kp.load_solution(tmp_path / "u.npz", MATERN.problem)
+    np.testing.assert_array_equal(again["u"](grid), u(grid))
+    with pytest.raises(kp.InputError, match="sparse solver"):
+        kp.posterior(solved_sparsely)
+
+
+def test_gradient_of_sparse_is_that_of_differences():
+    solver = kp.Sparse(nugget=1e-8, tolerance=1e-10)
+    loss = loss_with(MATERN, solver, {"equation": 500, "boundary": 80})
+    theta = jnp.asarray(loss.parameters.vector)
+    value, gradient, _, reached = loss_and_normal(theta, loss)
+    assert bool(reached.usable)
+    assert float(value) > 0
+    assert float(gradient[0]) == pytest.approx(by_differences(loss, 1e-3), rel=1e-3)
+
+
+def test_sparse_says_when_it_does_not_converge():
+    """A Gaussian kernel has no screening."""
+    solver = kp.Sparse(max_iterations=20)
+    with pytest.raises(kp.SolveError, match="Conjugate gradients"):
+        kp.solve(elliptic(0.3).problem, {"equation": 900, "boundary": 120}, solver=solver)
+
+
+def test_sparse_refuses_averages():
+    square = kp.Box(x=(0, 1), y=(0, 1))
+    means = kp.box_averages([[0.4, 0.4]], [[0.6, 0.6]], nodes=2)
+    problem = kp.Problem(
+        kp.Condition("mean", means, lambda x, u, value: u.value - value, data={"value": [1.0]}),
+        kp.Condition("boundary", square.boundary, lambda x, u: u.value),
+        fields=[kp.Field("u", kp.Matern(2.5, 0.3))],
+    )
+    with pytest.raises(kp.InputError, match="averages"):
+        kp.solve(problem, {"boundary": 40}, solver=kp.Sparse())

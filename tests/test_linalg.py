@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from kernelpde.errors import InputError
-from kernelpde.linalg import LINEAR, Dense
+from kernelpde.linalg import LINEAR, Dense, _cholesky
 from kernelpde.linalg._cholesky import _generic, _lapack, restored
 
 
@@ -23,6 +23,20 @@ MATRIX = spd(30, 0, 20.0)
 NOISE = jnp.asarray(np.diag(MATRIX) * np.random.default_rng(1).random(30) * (np.arange(30) % 2))
 RHS = jnp.asarray(np.random.default_rng(2).standard_normal(30))
 DIRECTION = 0.1 * spd(30, 3)
+
+
+def test_panels_give_the_factor_of_the_whole(monkeypatch):
+    """Large matrices are factored some rows at a time, and the other triangle stays."""
+    root = np.random.default_rng(0).standard_normal((23, 23))
+    matrix = root @ root.T + 23 * np.eye(23)
+    whole, good = _cholesky.cholesky(jnp.asarray(matrix))
+    monkeypatch.setattr(_cholesky, "_PANEL", 7)
+    parts, fine = _cholesky.cholesky(jnp.asarray(matrix))
+    assert bool(good)
+    assert bool(fine)
+    np.testing.assert_allclose(np.triu(parts), np.triu(whole), rtol=1e-12, atol=1e-12)
+    np.testing.assert_array_equal(np.tril(parts, -1), np.tril(matrix, -1))
+    assert not bool(_cholesky.cholesky(jnp.asarray(matrix - 40 * np.eye(23)))[1])
 
 
 def test_solve_with_noise_per_row():

@@ -6,6 +6,8 @@ factorisation. A symmetric matrix needs neither: read by columns, its rows are t
 Here LAPACK factors the array in place and the other triangle keeps what it held.
 """
 
+from itertools import pairwise
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -24,13 +26,44 @@ def cholesky(matrix: Float[Array, "M M"]) -> tuple[Float[Array, "M M"], Bool[Arr
     R and the lower triangle of A in one array, and whether A was positive definite: if not, there
     is no R, but `restored` still gives A back.
     """
-    return jax.lax.platform_dependent(matrix, cpu=_lapack, default=_generic)
+    return jax.lax.platform_dependent(matrix, cpu=_by_panels, default=_generic)
 
 
 def _generic(matrix):
     factor = jax.lax.linalg.cholesky(matrix, symmetrize_input=False)
     both = jnp.where(jnp.tri(matrix.shape[0], k=-1, dtype=bool), matrix, factor.T)
     return both, jnp.isfinite(factor[-1, -1])
+
+
+_PANEL = 5000
+"""Rows that LAPACK factors at a time. From about 15,000 rows on, its parallel factorisation ends
+the process when it is called from one of XLA's threads, whose stacks are small."""
+
+
+def _by_panels(matrix):
+    """Panels of rows, each followed by the update of all below it in the upper triangle."""
+    size = matrix.shape[-1]
+    if matrix.ndim > 2 or size <= 2 * _PANEL:
+        return _lapack(matrix)
+    edges = [*range(0, size, _PANEL), size]
+    good = jnp.asarray(True)
+    for k, (start, stop) in enumerate(pairwise(edges)):
+        block, fine = _lapack(matrix[start:stop, start:stop])
+        good = good & fine
+        matrix = matrix.at[start:stop, start:stop].set(block)
+        if stop == size:
+            break
+        panel = jax.lax.linalg.triangular_solve(
+            block.T, matrix[start:stop, stop:], left_side=True, lower=True
+        )
+        matrix = matrix.at[start:stop, stop:].set(panel)
+        for first, last in pairwise(edges[k + 1 :]):
+            mine = panel[:, first - stop : last - stop]
+            below = jnp.tri(last - first, size - first, k=-1, dtype=bool)
+            old = matrix[first:last, first:]
+            new = old - mine.T @ panel[:, first - stop :]
+            matrix = matrix.at[first:last, first:].set(jnp.where(below, old, new))
+    return matrix, good
 
 
 def _lapack(matrix):

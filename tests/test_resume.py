@@ -217,6 +217,27 @@ def test_foreign_contents_are_refused_with_a_reason(tmp_path, run_file, what):
         learned(path)
 
 
+def partly_held(lengthscale: float):
+    """A kernel of which one part is learned, and the other held."""
+    return elliptic(kernel=kp.freeze(kp.Gaussian(lengthscale)) + kp.Gaussian(0.5))
+
+
+OTHERS = {
+    "another start": ({}, {"example": elliptic(0.9)}),
+    "other numbers held": ({"example": partly_held(1.0)}, {"example": partly_held(2.0)}),
+    "another regulariser": ({"regularizer": kp.L2(0.1)}, {"regularizer": kp.L2(0.2)}),
+}
+
+
+@pytest.mark.parametrize("what", OTHERS)
+def test_runs_with_other_numbers_are_refused(tmp_path, what):
+    first, second = OTHERS[what]
+    path = tmp_path / "run.kpde"
+    interrupted(path, 12, starts=False, **first)
+    with pytest.raises(kp.InputError, match="belongs to another run"):
+        learned(path, starts=False, **second)
+
+
 def test_other_versions_kinds_and_nothing_are_refused(tmp_path, run_file):
     path = tmp_path / "run.kpde"
     kp.archive.write_archive(path, "kernelpde run", 2, {}, {})

@@ -7,7 +7,7 @@ import json
 import os
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,15 @@ _LARGEST = 2**36
 def versions() -> dict[str, str]:
     """Of the packages that results depend on."""
     return {name: importlib.metadata.version(name) for name in _PACKAGES}
+
+
+def digest(arrays: Iterable[Any]) -> str:
+    """A short name for the contents of arrays: other numbers have another."""
+    found = hashlib.sha256()
+    for array in map(np.asarray, arrays):
+        found.update(f"{array.dtype}{array.shape}".encode())
+        found.update(np.ascontiguousarray(array).tobytes())
+    return found.hexdigest()[:16]
 
 
 def write_archive(

@@ -10,11 +10,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from kernelpde.archive import read_archive, write_archive
+from kernelpde.archive import digest, read_archive, write_archive
 from kernelpde.bilevel._inner import View
 from kernelpde.bilevel._record import LearningRecord
 from kernelpde.bilevel._result import LEARNING
@@ -77,6 +78,12 @@ class Checkpoint:
             "fields": [field.name for field in problem.fields],
             "conditions": [condition.name for condition in problem.conditions],
             "kernels": _text(jax.tree.map(jnp.shape, problem.kernels)),
+            "what is held of them": _text(jax.tree.structure(problem.kernels)),
+            "numbers to begin with": digest(jax.tree.leaves((problem.kernels, problem.noises))),
+            "data and noise": [digest(jax.tree.leaves(block)) for block in blocks],
+            "numbers of the settings": digest(
+                leaf for leaf in jax.tree.leaves(dict(settings)) if eqx.is_array_like(leaf)
+            ),
         }
         self.probes = {
             name: _probe(residual, block)
@@ -96,16 +103,18 @@ class Checkpoint:
             for what, expected in self.settings.items():
                 self._compare(what, facts["settings"].get(what), expected)
             for name, block in zip(self.identity["conditions"], self.blocks, strict=True):
-                stored = arrays[f"points.{name}"]
-                if not np.array_equal(stored, block.points):
+                if not np.array_equal(arrays[f"points.{name}"], block.points):
                     self._refuse(f"the points of condition {name!r} are others")
                 if not np.allclose(arrays[f"probe.{name}"], self.probes[name], rtol=1e-6, atol=0):
                     self._refuse(f"the equation of condition {name!r} is another one")
+            stored = Stored(facts, arrays)
+            if not isinstance(facts["state"]["constant"], bool):
+                raise TypeError("constant")
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             if isinstance(error, InputError):
                 raise
             raise InputError(f"{self.path}: is damaged; {error} is missing or wrong.") from error
-        return Stored(facts, arrays)
+        return stored
 
     def write(self, run: Run, before: np.ndarray | None) -> None:
         """Keep the state of a run; of several processes, the first does."""

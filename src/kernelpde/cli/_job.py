@@ -19,10 +19,10 @@ from kernelpde.cli._source import example_of
 from kernelpde.errors import InputError
 from kernelpde.gallery import Example
 from kernelpde.inference import Posterior, posterior
-from kernelpde.linalg import Dense
 from kernelpde.problem import load_kernels, save_kernels
 from kernelpde.progress import Callback, JSONLines, Logging, together
 from kernelpde.solve import GaussNewton, LevenbergMarquardt, Solution, save_solution, solve
+from kernelpde.systems import Automatic
 
 RUN, SOLUTION, REPORT = "run.kpde", "solution.kpde", "report.json"
 """Names in a directory of results."""
@@ -168,8 +168,8 @@ def carried_out(
     return Outcome(job, example, solution, learned, known, report)
 
 
-def _solver(job: Job, example: Example, data: bool) -> Dense:
-    return Dense(
+def _solver(job: Job, example: Example, data: bool) -> Automatic:
+    return Automatic(
         nugget=example.nugget if job.nugget is None else job.nugget,
         refinement=0 if data else job.refinement,
     )
@@ -197,7 +197,7 @@ def _learned(
         starts=not published,
         method=GaussNewton() if published else LevenbergMarquardt(),
         tolerance=0.0 if published else 1e-3,
-        solver=Dense(nugget=max(1e-10, solver.nugget), refinement=0),
+        solver=Automatic(nugget=max(1e-10, solver.nugget), refinement=0),
         seed=job.seed,
         sampling=example.sampling if job.sampling is None else job.sampling,
         max_steps=job.max_steps,

@@ -92,13 +92,18 @@ def chosen(
     """
     mesh = None if mesh is None else one_axis(mesh)
     rows = sum(b.count * len(r.components) for b, r in zip(blocks, residuals, strict=True))
+    if inverse and isinstance(solver, LowRank | Sparse):
+        raise InputError(
+            f"{type(solver).__name__}: folds and the density of data need the inverse of the "
+            "matrix. Use Dense(), or HeldOut() or Fresh() points for validation."
+        )
     if isinstance(solver, LowRank):
         return _low_rank(solver, solver.pivots(kernels, residuals, blocks), rows, mesh, learning)
     if isinstance(solver, Sparse):
         return _sparse(solver, kernels, residuals, blocks, rows, "asked for")
     if isinstance(solver, Dense) or rows <= _SMALL or inverse:
         return _dense(solver, rows, learning, "asked for" if isinstance(solver, Dense) else "")
-    few = LowRank(solver.nugget, solver.largest_nugget, solver.refinement)
+    few = LowRank(solver.nugget, solver.largest_nugget)
     found = few.pivots(kernels, residuals, blocks)
     if found.complete and rows >= _RATIO * found.rank:
         return _low_rank(few, found, rows, mesh, learning)

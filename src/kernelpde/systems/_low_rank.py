@@ -70,8 +70,6 @@ class LowRank(eqx.Module):
     **Arguments:**
 
     - `nugget`, `largest_nugget`: as for `Dense`.
-    - `refinement`: sweeps after a final solve. With more rows than functionals they do not remove
-      the nugget, but what rounding has left.
     - `tolerance`: what may remain unknown of a functional, relative to its prior variance; a
       thousandth of the nugget if left out.
     - `max_rank`: more than this is refused: the kernel is not smooth enough.
@@ -79,15 +77,12 @@ class LowRank(eqx.Module):
 
     nugget: float = 1e-12
     largest_nugget: float = 1e-6
-    refinement: int = eqx.field(static=True, default=0)
     tolerance: float | None = None
     max_rank: int = eqx.field(static=True, default=2048)
 
     def __check_init__(self):
         if isinstance(self.nugget, float | int) and not 0 < self.nugget <= 1:
             raise InputError(f"LowRank: nugget must lie between 0 and 1; got {self.nugget}.")
-        if self.refinement < 0:
-            raise InputError(f"LowRank: refinement must not be negative; got {self.refinement}.")
 
     def pivots(
         self, kernels: Kernels, residuals: tuple[Residual, ...], blocks: tuple[Block, ...]
@@ -104,7 +99,6 @@ class LowRankSolved(AbstractSolved):
 
     - `seen`: Ψu.
     - `added`: T.
-    - `rhs`: b.
     """
 
     stacks: tuple[Stack, ...]
@@ -159,7 +153,7 @@ class LowRankPlan(AbstractPlan):
 
     **Attributes:**
 
-    - `solver`: its nugget and refinement.
+    - `solver`: its numbers.
     - `stack`: Ψ, filled up with functionals that are zero.
     - `mesh`: the devices that share the rows.
     """
@@ -174,7 +168,8 @@ class LowRankPlan(AbstractPlan):
 
     @property
     def refinement(self) -> int:
-        return self.solver.refinement
+        # With more rows than functionals sweeps do not remove the nugget.
+        return 0
 
     @staticmethod
     def of(solver: LowRank, found: Pivots, mesh: Mesh | None) -> "LowRankPlan":
@@ -215,7 +210,7 @@ class LowRankPlan(AbstractPlan):
         sweeps: int | Int[Array, ""],
         keep: bool = False,
     ) -> LowRankSolved:
-        del keep
+        del sweeps, keep
         few, diagonal = self.stack.batches[0], gram_diagonal(kernels, rows.batches)
         added = noise + self.solver.nugget * (diagonal + noise)
         square = gram(kernels, few, few)
@@ -388,22 +383,12 @@ class Features(eqx.Module):
         local = jax.tree.map(lambda leaf: leaf.reshape(count, batch.width, -1), batch)
         zeros = jnp.zeros(parts * size - count)
         filled = tuple(jnp.concatenate([n[start : start + count], zeros]) for n in numbers)
-        return jax.tree.map(grouped, (_repeated(local, parts * size), filled))
+        return jax.tree.map(grouped, (padded(local, parts * size), filled))
 
 
 def _flat(chunk: Functionals) -> Functionals:
     """Functionals whose points were grouped by their width, as they usually are."""
     return jax.tree.map(lambda leaf: leaf.reshape(-1, leaf.shape[-1]), chunk)
-
-
-def _repeated(local: Functionals, count: int) -> Functionals:
-    """The last functional again and again, until there are so many."""
-    return jax.tree.map(
-        lambda leaf: jnp.concatenate(
-            [leaf, jnp.broadcast_to(leaf[-1:], (count - len(leaf), *leaf.shape[1:]))]
-        ),
-        local,
-    )
 
 
 def _rows_times(

@@ -24,7 +24,7 @@ from kernelpde.compiling import compiled
 from kernelpde.functionals import Kernels, everywhere, gram_diagonal
 from kernelpde.problem import Block, Residual, Rows, linearised
 from kernelpde.solve import true_residual
-from kernelpde.systems import AbstractPlan, AbstractSolved, DensePlan, DenseSolved, Nearby
+from kernelpde.systems import AbstractPlan, AbstractSolved, DenseSolved, Nearby
 
 
 @compiled
@@ -177,7 +177,6 @@ def outer_loss(theta: Float[Array, "p"], loss: Loss) -> tuple[Float[Array, ""], 
         roots, reached = outer_roots(theta, loss)
         return 0.5 * (roots @ roots), reached
     kernels, rows = loss.parameters.kernels(theta), loss.rows_at(theta)
-    assert isinstance(loss.plan, DensePlan)
     value, inner = predictive(kernels, rows, loss.plan, loss.data)
     penalty = _penalty(theta, loss)
     return value + 0.5 * (penalty @ penalty), _reached(inner, inner.image)
@@ -187,8 +186,11 @@ def outer_loss(theta: Float[Array, "p"], loss: Loss) -> tuple[Float[Array, ""], 
 def density_and_normal(theta: Float[Array, "p"], loss: Loss):
     """Minus the predictive log density of data, its gradient and expected curvature."""
     assert loss.data is not None
-    assert isinstance(loss.plan, DensePlan)
-    found = judged(theta, loss.parameters.kernels, loss.rows_at, loss.plan, loss.data)
+
+    def model(t: Float[Array, "p"]) -> tuple[Kernels, Rows]:
+        return loss.parameters.kernels(t), loss.rows_at(t)
+
+    found = judged(theta, model, loss.plan, loss.data)
     penalty, pull = jax.vjp(lambda t: _penalty(t, loss), theta)
     slopes = jax.jacfwd(lambda t: _penalty(t, loss))(theta)
     return (

@@ -12,9 +12,9 @@ the form in which an equation is written. Data do not change with the state, and
 linearised equation by a number changes nothing. Nor is it the likelihood of all data at once: that
 trusts the priors of all fields together, which cannot all be right when one field is the solution
 of an equation in which the other is a coefficient; what counts is how well data are foretold.
-
-With C = (P⁻¹)_d the columns of the data, ∂z_d = -Cᵀ ∂P z and ∂p = -diag(Cᵀ ∂P C).
 """
+
+from collections.abc import Callable
 
 import equinox as eqx
 import jax
@@ -23,9 +23,9 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from kernelpde.bilevel._inner import inner_map
-from kernelpde.functionals import Kernels, gram_diagonal, gram_of_blocks
+from kernelpde.functionals import Kernels
 from kernelpde.problem import Rows
-from kernelpde.systems import DensePlan, DenseSolved
+from kernelpde.systems import AbstractPlan, AbstractSolved
 
 
 class Judged(eqx.Module):
@@ -34,26 +34,16 @@ class Judged(eqx.Module):
     value: Float[Array, ""]
     gradient: Float[Array, "p"]
     normal: Float[Array, "p p"]
-    inner: DenseSolved
+    inner: AbstractSolved
 
 
 def predictive(
-    kernels: Kernels, rows: Rows, plan: DensePlan, data: Int[Array, "d"] | np.ndarray
-) -> tuple[Float[Array, ""], DenseSolved]:
+    kernels: Kernels, rows: Rows, plan: AbstractPlan, data: Int[Array, "d"] | np.ndarray
+) -> tuple[Float[Array, ""], AbstractSolved]:
     """J for the rows numbered in `data`."""
-    inner, _, precision = _conditioned(kernels, rows, plan, data)
-    return _density(inner.weights[data], precision), inner
-
-
-def _conditioned(
-    kernels: Kernels, rows: Rows, plan: DensePlan, data: Int[Array, "d"] | np.ndarray
-) -> tuple[DenseSolved, Float[Array, "M d"], Float[Array, "d"]]:
-    """The inner solution, the columns of P⁻¹ that belong to data, and its diagonal there."""
     inner = inner_map(kernels, rows, plan)
-    assert isinstance(inner, DenseSolved)
-    unit = jnp.zeros((len(rows.target), len(data))).at[data, jnp.arange(len(data))].set(1.0)
-    half = inner.system.solve_half(unit)
-    return inner, inner.system.solve_other_half(half), jnp.sum(half**2, axis=0)
+    left_out = inner.left_out(kernels, rows, data)
+    return _density(left_out.weights, left_out.precision), inner
 
 
 def _density(weights: Float[Array, "d"], precision: Float[Array, "d"]) -> Float[Array, ""]:
@@ -61,37 +51,29 @@ def _density(weights: Float[Array, "d"], precision: Float[Array, "d"]) -> Float[
 
 
 def judged(
-    theta: Float[Array, "p"], model, rows_of, plan: DensePlan, data: Int[Array, "d"] | np.ndarray
+    theta: Float[Array, "p"],
+    model: Callable[[Float[Array, "p"]], tuple[Kernels, Rows]],
+    plan: AbstractPlan,
+    data: Int[Array, "d"] | np.ndarray,
 ) -> Judged:
-    """J with gradient and curvature: one factorisation, and one product per parameter.
+    """J with gradient and curvature: one factorisation, and some products per parameter.
 
     The curvature is the information Σᵢ (∂μᵢ / σᵢ)² + 2 (∂ log σᵢ)² of the predictive densities.
 
     **Arguments:**
 
     - `theta`: θ.
-    - `model`: from θ to kernels.
-    - `rows_of`: from θ to the rows, whose noise may depend on it.
+    - `model`: from θ to kernels, and to the rows, whose noise may depend on it.
     - `plan`: of the solver of the inner problem.
     - `data`: the numbers of the rows that are data.
     """
-    inner, columns, precision = _conditioned(model(theta), rows_of(theta), plan, data)
-    vectors = jnp.concatenate([columns, inner.weights[:, None]], axis=1)
-    vectors = jax.lax.stop_gradient(vectors)
-    nugget = jax.lax.stop_gradient(inner.system.nugget)
-
-    def product(t: Float[Array, "p"]) -> Float[Array, "M e"]:
-        kernels, rows = model(t), rows_of(t)
-        diagonal = gram_diagonal(kernels, rows.batches) + rows.variance
-        added = rows.variance + nugget * diagonal
-        return gram_of_blocks(kernels, rows.batches) @ vectors + added[:, None] * vectors
-
-    def along(direction: Float[Array, "p"]) -> tuple[Float[Array, "d"], Float[Array, "d"]]:
-        times = jax.jvp(product, (theta,), (direction,))[1]
-        return -columns.T @ times[:, -1], -jnp.sum(columns * times[:, :-1], axis=0)
-
-    z = inner.weights[data]
-    z_slope, p_slope = jax.lax.map(along, jnp.eye(len(theta)))
+    kernels, rows = model(theta)
+    inner = inner_map(kernels, rows, plan)
+    left_out = inner.left_out(kernels, rows, data)
+    z, precision = left_out.weights, left_out.precision
+    z_slope, p_slope = jax.lax.map(
+        lambda direction: left_out.along(model, theta, direction), jnp.eye(len(theta))
+    )
     gradient = (z_slope * (z / precision)).sum(1)
     gradient -= 0.5 * (p_slope * (z**2 / precision**2 + 1.0 / precision)).sum(1)
     shift = (p_slope * (z / precision) - z_slope) / jnp.sqrt(precision)

@@ -50,7 +50,7 @@ from kernelpde.errors import InputError
 from kernelpde.functionals import Kernels
 from kernelpde.problem import Block, Problem, Rows
 from kernelpde.solve import GaussNewton, LevenbergMarquardt
-from kernelpde.systems import AbstractPlan, Solver, chosen
+from kernelpde.systems import AbstractPlan, LowRank, Solver, Sparse, chosen
 
 _LARGEST = 20.0
 """A hyperparameter whose logarithm is beyond this has run away."""
@@ -265,7 +265,7 @@ class Run:
             self.blocks,
             self.mesh,
             learning=True,
-            inverse=self.pool is None,
+            without=_unable(self.plan),
         )
         self.choice = choice
         return choice.plan
@@ -547,6 +547,13 @@ class Run:
         best, _ = optimizer.minimise(evaluate, self.theta, None, 1.0)
         if best.finite:
             self.theta = best.theta
+
+
+def _unable(plan: Validation) -> tuple[type, ...]:
+    """Solvers that have not got what a plan of validation needs."""
+    if isinstance(plan, Folds):
+        return LowRank, Sparse
+    return (Sparse,) if isinstance(plan, Predictive) else ()
 
 
 def _rows_of(residuals, blocks: tuple[Block, ...], numbers: list[np.ndarray]) -> np.ndarray:

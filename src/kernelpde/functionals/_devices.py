@@ -25,8 +25,8 @@ def one_axis(mesh: Mesh) -> Mesh:
     return Mesh(mesh.devices.reshape(-1), ("rows",), axis_types=(AxisType.Auto,))
 
 
-def rows_shared(function: Callable[..., Array], rows: Any, *whole: Any, mesh: Mesh | None) -> Array:
-    """`function(rows, *whole)`, whose result has one entry per row, computed in parts.
+def rows_shared(function: Callable[..., Any], rows: Any, *whole: Any, mesh: Mesh | None) -> Any:
+    """`function(rows, *whole)`, whose results have one entry per row, computed in parts.
 
     **Arguments:**
 
@@ -39,7 +39,7 @@ def rows_shared(function: Callable[..., Array], rows: Any, *whole: Any, mesh: Me
         return function(rows, *whole)
     count = _count(rows)
     found = _mapped(function, padded(rows, mesh.size), whole, mesh)
-    return everywhere(found, mesh)[:count]
+    return jax.tree.map(lambda leaf: leaf[:count], everywhere(found, mesh))
 
 
 def group_count(mesh: Mesh | None) -> int:

@@ -18,18 +18,22 @@ from kernelpde.functionals import (
     Functionals,
     Kernels,
     Term,
-    gram,
     gram_diagonal,
-    gram_of_blocks,
     jets,
 )
 from kernelpde.geometry import Averages
 from kernelpde.inference._compressed import Compressed, compressed, compressed_variance, pivots
-from kernelpde.linalg import Dense, DenseFactor
-from kernelpde.memory import SOLVE, require_memory
 from kernelpde.problem import Block, Parameter, Residual, Rows, linearised
 from kernelpde.solve import Solution, field_names
-from kernelpde.systems import Local
+from kernelpde.systems import (
+    AbstractPlan,
+    AbstractSolved,
+    Automatic,
+    DenseSolved,
+    Local,
+    Sparse,
+    chosen,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -96,11 +100,11 @@ class Posterior:
     - `amplitude`: what all prior standard deviations are multiplied by.
     """
 
-    def __init__(self, solution: Solution, rows: Rows, system: DenseFactor, amplitude: float):
+    def __init__(self, solution: Solution, rows: Rows, solved: AbstractSolved, amplitude: float):
         self.solution = solution
         self.amplitude = amplitude
         self._rows = rows
-        self._system = system
+        self._solved = solved
 
     def __getitem__(self, field: str) -> "PosteriorView":
         if field in [p.name for p in self.solution.problem.parameters]:
@@ -124,11 +128,10 @@ class Posterior:
     def chi_squared(self) -> dict[str, float]:
         """For each condition with noise, the mean square of its residual over noise.
 
-        At a solution a residual is minus its multiplier times what P has beyond K.
+        At a solution a residual is that of its linearisation.
         """
         problem = self.solution.problem
-        multipliers = np.asarray(self._system.solve(self._rows.target))
-        missed = np.asarray(self._system.added) * multipliers
+        missed = np.asarray(self._rows.target - self._solved.image)
         squares = missed**2 / np.maximum(np.asarray(self._rows.variance), 1e-300)
         ends = np.cumsum([0, *(len(stack) for stack in self._rows.stacks)])
         return {
@@ -177,13 +180,8 @@ class Posterior:
         self, left: Functionals, right: Functionals | None = None
     ) -> Float[Array, "m n"]:
         """Posterior covariance between functionals."""
-        found = _covariance(
-            self.solution.kernels,
-            self._rows.batches,
-            self._system,
-            left,
-            left if right is None else right,
-        )
+        right = left if right is None else right
+        found = _covariance(self._solved, self.solution.kernels, self._rows, left, right)
         return self.amplitude**2 * found
 
     def deviation(self, functionals: Functionals) -> Float[Array, "n"]:
@@ -195,14 +193,15 @@ class Posterior:
         kernels, count = self.solution.kernels, len(functionals)
         size = len(self._rows.target)
         few = None
-        if count >= _MANY * size and functionals.width == 1:
+        dense = isinstance(self._solved, DenseSolved)
+        if dense and count >= _MANY * size and functionals.width == 1:
             some = functionals[jnp.asarray(np.linspace(0, count - 1, _SOME).astype(int))]
             prior = jnp.sqrt(gram_diagonal(kernels, [some]))
             smallest = float(np.quantile(np.asarray(self._one_by_one(some) / prior), 0.05))
             few = pivots(kernels, functionals, size // 3, (0.3 * _ACCEPTED * smallest) ** 2)
-        if few is None:
+        if few is None or not isinstance(self._solved, DenseSolved):
             return self.amplitude * self._one_by_one(functionals)
-        through = compressed(kernels, few, self._rows.batches, self._system)
+        through = compressed(kernels, few, self._rows.batches, self._solved.system)
         return self.amplitude * self._through(through, functionals)
 
     def exact_deviation(self, functionals: Functionals) -> Float[Array, "n"]:
@@ -223,11 +222,11 @@ class Posterior:
         return jnp.asarray(found)
 
     def _one_by_one(self, functionals: Functionals) -> Float[Array, "n"]:
-        batches, kernels = self._rows.batches, self.solution.kernels
+        kernels, rows = self.solution.kernels, self._rows
         if functionals.width > 1:
-            return jnp.sqrt(_variance(kernels, batches, self._system, functionals))
+            return jnp.sqrt(_variance(self._solved, kernels, rows, functionals))
         parts = [
-            _variance(kernels, batches, self._system, part) for part in _chunks(functionals, _CHUNK)
+            _variance(self._solved, kernels, rows, part) for part in _chunks(functionals, _CHUNK)
         ]
         return jnp.sqrt(jnp.concatenate(parts)[: len(functionals)])
 
@@ -370,23 +369,28 @@ def conditioned(solution: Solution, *, amplitude: float | None = None) -> Poster
     if isinstance(solution.expansion, Local):
         raise InputError(
             "posterior: the solution is from the sparse solver, which has no covariances. Solve "
-            "with Dense()."
+            "with Dense() or LowRank()."
         )
-    require_memory("posterior", problem.row_count(solution.blocks), SOLVE)
-    solver = Dense(nugget=solution.nugget, refinement=0)
-    rows, system, likely = _conditioned(
-        problem.residuals, problem.kernels, solution.blocks, solution.expansion, solver
+    plan = chosen(
+        Automatic(nugget=solution.nugget, refinement=0),
+        problem.kernels,
+        problem.residuals,
+        solution.blocks,
+        without=(Sparse,),
+    ).plan
+    rows, solved, likely = _conditioned(
+        problem.residuals, problem.kernels, solution.blocks, solution.expansion, plan
     )
-    if not bool(system.usable):
+    if not bool(solved.usable):
         raise SolveError(
-            f"posterior: {system.result} {len(rows.target)} conditions, nugget "
-            f"{float(system.nugget):.1e}.",
+            f"posterior: {solved.result} {len(rows.target)} conditions, nugget "
+            f"{float(solved.nugget):.1e}.",
             solution,
         )
     if amplitude is None:
         noisy = bool(np.any(np.asarray(rows.variance) > 0))
         amplitude = 1.0 if noisy else float(likely)
-    return Posterior(solution, rows, system, amplitude)
+    return Posterior(solution, rows, solved, amplitude)
 
 
 @compiled
@@ -395,42 +399,29 @@ def _conditioned(
     kernels: Kernels,
     blocks: tuple[Block, ...],
     expansion: tuple[Functionals, ...],
-    solver: Dense,
-) -> tuple[Rows, DenseFactor, Float[Array, ""]]:
+    plan: AbstractPlan,
+) -> tuple[Rows, AbstractSolved, Float[Array, ""]]:
     entries = tuple(
         jets(kernels, block.points, residual.nonlinear_terms, expansion)
         for residual, block in zip(residuals, blocks, strict=True)
     )
     rows = linearised(residuals, blocks, entries)
-    system = solver.factorize(gram_of_blocks(kernels, rows.batches), rows.variance)
-    likely = jnp.sqrt(rows.target @ system.solve(rows.target) / rows.target.shape[0])
-    return rows, system, likely
-
-
-def _cross(kernels: Kernels, rows: tuple[Functionals, ...], functionals: Functionals):
-    return jnp.concatenate([gram(kernels, batch, functionals) for batch in rows])
+    solved = plan.solve(kernels, rows, rows.variance, rows.target, 0)
+    return rows, solved, jnp.sqrt(solved.energy(rows.target) / rows.target.shape[0])
 
 
 @compiled
 def _covariance(
-    kernels: Kernels,
-    rows: tuple[Functionals, ...],
-    system: DenseFactor,
-    left: Functionals,
-    right: Functionals,
+    solved: AbstractSolved, kernels: Kernels, rows: Rows, left: Functionals, right: Functionals
 ) -> Float[Array, "m n"]:
-    half_left = system.solve_half(_cross(kernels, rows, left))
-    half_right = system.solve_half(_cross(kernels, rows, right))
-    return gram(kernels, left, right) - half_left.T @ half_right
+    return solved.covariance(kernels, rows, left, right)
 
 
 @compiled
 def _variance(
-    kernels: Kernels, rows: tuple[Functionals, ...], system: DenseFactor, functionals: Functionals
+    solved: AbstractSolved, kernels: Kernels, rows: Rows, functionals: Functionals
 ) -> Float[Array, "n"]:
-    half = system.solve_half(_cross(kernels, rows, functionals))
-    prior = gram_diagonal(kernels, [functionals])
-    return jnp.maximum(prior - jnp.sum(half**2, axis=0), 0.0)
+    return solved.variance(kernels, rows, functionals)
 
 
 def _chunks(functionals: Functionals, size: int) -> list[Functionals]:

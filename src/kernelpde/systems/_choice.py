@@ -78,7 +78,7 @@ def chosen(
     mesh: Mesh | None = None,
     *,
     learning: bool = False,
-    inverse: bool = False,
+    without: tuple[type, ...] = (),
 ) -> Choice:
     """Choose, or plan what was chosen; what cannot fit or cannot work is refused.
 
@@ -88,29 +88,31 @@ def chosen(
     - `kernels`, `residuals`, `blocks`: the problem and its points.
     - `mesh`: devices that share the work.
     - `learning`: whether derivatives in the kernels are needed.
-    - `inverse`: whether the diagonal of the inverse is needed.
+    - `without`: solvers that cannot do what is needed afterwards.
     """
     mesh = None if mesh is None else one_axis(mesh)
     rows = sum(b.count * len(r.components) for b, r in zip(blocks, residuals, strict=True))
-    if inverse and isinstance(solver, LowRank | Sparse):
+    if isinstance(solver, without):
         raise InputError(
-            f"{type(solver).__name__}: folds and the density of data need the inverse of the "
-            "matrix. Use Dense(), or HeldOut() or Fresh() points for validation."
+            f"{type(solver).__name__}: this solver has no inverse. Folds need Dense(); the density "
+            "of data and standard deviations need Dense() or LowRank(); HeldOut() and Fresh() "
+            "points go with every solver."
         )
     if isinstance(solver, LowRank):
         return _low_rank(solver, solver.pivots(kernels, residuals, blocks), rows, mesh, learning)
     if isinstance(solver, Sparse):
         return _sparse(solver, kernels, residuals, blocks, rows, "asked for")
-    if isinstance(solver, Dense) or rows <= _SMALL or inverse:
+    if isinstance(solver, Dense) or rows <= _SMALL or LowRank in without:
         return _dense(solver, rows, learning, "asked for" if isinstance(solver, Dense) else "")
     few = LowRank(solver.nugget, solver.largest_nugget)
     found = few.pivots(kernels, residuals, blocks)
     if found.complete and rows >= _RATIO * found.rank:
         return _low_rank(few, found, rows, mesh, learning)
     why = f"rank {_rank(found)} of {rows} at nugget {float(solver.nugget):.0e}"
-    if rows > _LARGE and not found.complete and all(block.width == 1 for block in blocks):
-        local = Sparse(solver.nugget, solver.largest_nugget)
-        return _sparse(local, kernels, residuals, blocks, rows, why)
+    local = Sparse not in without and all(block.width == 1 for block in blocks)
+    if rows > _LARGE and not found.complete and local:
+        sparse = Sparse(solver.nugget, solver.largest_nugget)
+        return _sparse(sparse, kernels, residuals, blocks, rows, why)
     return _dense(solver, rows, learning, why)
 
 

@@ -10,12 +10,14 @@ from kernelpde.functionals import (
     Functionals,
     Kernels,
     Stack,
+    gram,
     gram_diagonal,
     gram_of_blocks,
     stacked_matvec,
 )
 from kernelpde.linalg import LINEAR, Dense, DenseFactor
 from kernelpde.problem import Block, Residual, Rows
+from kernelpde.systems._left_out import DenseLeftOut, Numbers
 from kernelpde.systems._system import AbstractPlan, AbstractSolved
 
 
@@ -34,6 +36,7 @@ class DenseSolved(AbstractSolved):
     diagonal: Float[Array, "M"]
     nugget: Float[Array, ""]
     result: LINEAR
+    added: Float[Array, "M"]
     factor: DenseFactor | None
 
     @property
@@ -47,6 +50,26 @@ class DenseSolved(AbstractSolved):
 
     def condition(self) -> Float[Array, ""]:
         return self.system.condition()
+
+    def left_out(self, kernels: Kernels, rows: Rows, numbers: Numbers) -> DenseLeftOut:
+        del kernels, rows
+        return DenseLeftOut.of(self.system, self.weights, numbers)
+
+    def covariance(
+        self, kernels: Kernels, rows: Rows, left: Functionals, right: Functionals
+    ) -> Float[Array, "m n"]:
+        halves = [self._half(kernels, rows, functionals) for functionals in (left, right)]
+        return gram(kernels, left, right) - halves[0].T @ halves[1]
+
+    def variance(self, kernels: Kernels, rows: Rows, functionals: Functionals) -> Float[Array, "n"]:
+        half = self._half(kernels, rows, functionals)
+        prior = gram_diagonal(kernels, [functionals])
+        return jnp.maximum(prior - jnp.sum(half**2, axis=0), 0.0)
+
+    def _half(self, kernels: Kernels, rows: Rows, functionals: Functionals) -> Float[Array, "M n"]:
+        """R⁻ᵀ κ(Φ, ψ)."""
+        cross = jnp.concatenate([gram(kernels, batch, functionals) for batch in rows.batches])
+        return self.system.solve_half(cross)
 
     def cross(
         self, applied: Float[Array, "M"], coefficients: tuple[Float[Array, "_ _"], ...]
@@ -110,5 +133,13 @@ class DensePlan(AbstractPlan):
         else:
             image = jax.lax.cond(sweeps > 0, product, lambda v: rhs - system.added * v, z)
         return DenseSolved(
-            rows.stacks, z, image, z @ image, diagonal, system.nugget, system.result, system
+            rows.stacks,
+            z,
+            image,
+            z @ image,
+            diagonal,
+            system.nugget,
+            system.result,
+            system.added,
+            system,
         )

@@ -20,8 +20,6 @@ R⁻ᵀ (K_ΨΦ v), the same as Fᵀ v on paper, loses as many digits again as w
 accurate if there are many rows for each functional.
 """
 
-from typing import Any
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -43,13 +41,12 @@ from kernelpde.functionals import (
     padded,
     rows_shared,
 )
-from kernelpde.linalg import LINEAR, Dense, DenseFactor, cholesky, solve_with
+from kernelpde.linalg import LINEAR, Dense, DenseFactor, cholesky, solve_half, solve_with
 from kernelpde.problem import Block, Residual, Rows
+from kernelpde.systems._features import Features
+from kernelpde.systems._left_out import LowRankLeftOut, Numbers
 from kernelpde.systems._pivots import Pivots, pivots
 from kernelpde.systems._system import AbstractPlan, AbstractSolved, with_zeros
-
-_CHUNK = 2**25
-"""Bytes of K_ΦΨ that are formed at a time."""
 
 _ROUND = 64
 """Ranks are filled up to multiples of this, so that programs are compiled for few of them."""
@@ -92,13 +89,28 @@ class LowRank(eqx.Module):
         return pivots(kernels, residuals, blocks, max(float(tolerance), _SMALLEST), self.max_rank)
 
 
+class Basis(eqx.Module):
+    """What the solution was found with.
+
+    **Attributes:**
+
+    - `root`: K_ΨΨ = RᵀR.
+    - `middle`: the Cholesky factor of H = I + Fᵀ T⁻¹ F.
+    - `coefficients`: a = H⁻¹ Fᵀ T⁻¹ b.
+    """
+
+    root: DenseFactor
+    middle: Float[Array, "r r"]
+    coefficients: Float[Array, "r"]
+
+
 class LowRankSolved(AbstractSolved):
     """u = κ(·, Ψ) w.
 
     **Attributes:** as for `AbstractSolved`, and
 
     - `seen`: Ψu.
-    - `added`: T.
+    - `basis`: what it was found with.
     """
 
     stacks: tuple[Stack, ...]
@@ -108,13 +120,53 @@ class LowRankSolved(AbstractSolved):
     diagonal: Float[Array, "M"]
     nugget: Float[Array, ""]
     result: LINEAR
-    seen: Float[Array, "r"]
     added: Float[Array, "M"]
+    seen: Float[Array, "r"]
+    basis: Basis | None
     mesh: Mesh | None = eqx.field(static=True)
 
     @property
     def devices(self) -> Mesh | None:
         return self.mesh
+
+    def without_factor(self) -> "LowRankSolved":
+        return eqx.tree_at(lambda s: s.basis, self, None)
+
+    def left_out(self, kernels: Kernels, rows: Rows, numbers: Numbers) -> LowRankLeftOut:
+        assert self.basis is not None
+        few, basis = self.stacks[0].batches[0], self.basis
+        return LowRankLeftOut.of(
+            Features(kernels, rows, few, basis.root, self.mesh),
+            basis.middle,
+            basis.coefficients,
+            self.added,
+            numbers,
+            self.nugget,
+        )
+
+    def covariance(
+        self, kernels: Kernels, rows: Rows, left: Functionals, right: Functionals
+    ) -> Float[Array, "m n"]:
+        del rows
+        assert self.basis is not None
+        one, other = (self._features(kernels, functionals) for functionals in (left, right))
+        known = solve_half(self.basis.middle, one).T @ solve_half(self.basis.middle, other)
+        return gram(kernels, left, right) - one.T @ other + known
+
+    def variance(self, kernels: Kernels, rows: Rows, functionals: Functionals) -> Float[Array, "n"]:
+        # What the few functionals do not say of another is below the nugget where there are rows.
+        del rows
+        assert self.basis is not None
+        features = self._features(kernels, functionals)
+        left = gram_diagonal(kernels, [functionals]) - jnp.sum(features**2, axis=0)
+        known = jnp.sum(solve_half(self.basis.middle, features) ** 2, axis=0)
+        return jnp.maximum(left, 0.0) + known
+
+    def _features(self, kernels: Kernels, functionals: Functionals) -> Float[Array, "r n"]:
+        """R⁻ᵀ κ(Ψ, ψ)."""
+        assert self.basis is not None
+        few = self.stacks[0].batches[0]
+        return self.basis.root.solve_half(gram(kernels, few, functionals))
 
     def condition(self) -> Float[Array, ""]:
         # The largest eigenvalue is at least the mean of those that are not small; the smallest is
@@ -238,8 +290,9 @@ class LowRankPlan(AbstractPlan):
             diagonal,
             jnp.asarray(self.solver.nugget, dtype=float),
             result,
-            square @ w,
             added,
+            square @ w,
+            Basis(root, factor, coefficients),
             self.mesh,
         )
 
@@ -247,7 +300,7 @@ class LowRankPlan(AbstractPlan):
 class _Frozen(eqx.Module):
     """What the solution was found with, for its derivative."""
 
-    features: "Features"
+    features: Features
     factor: Float[Array, "r r"]
     coefficients: Float[Array, "r"]
     rows: Rows
@@ -290,105 +343,6 @@ def _factored(square: Float[Array, "r r"], largest: float) -> DenseFactor:
     """K_ΨΨ = RᵀR, with ones for functionals that are zero."""
     idle = (jnp.diagonal(square) == 0).astype(square.dtype)
     return Dense(_SMALLEST, largest, 0).factorize(square, idle)
-
-
-class Features(eqx.Module):
-    """F = K_ΦΨ R⁻¹, formed some rows at a time whenever it is needed.
-
-    Values of orthonormal functions: what is computed with them is as accurate as they are few,
-    while the weights w of the same function are large numbers that cancel.
-    """
-
-    kernels: Kernels
-    rows: Rows
-    few: Functionals
-    root: DenseFactor
-    mesh: Mesh | None = eqx.field(static=True)
-
-    def normal_equations(
-        self, added: Float[Array, "M"], rhs: Float[Array, "M"]
-    ) -> tuple[Float[Array, "r r"], Float[Array, "r"]]:
-        """I + Fᵀ T⁻¹ F and Fᵀ T⁻¹ b."""
-
-        def one(features: Float[Array, "r n"], numbers):
-            weights, target = numbers
-            scaled = features * weights
-            return scaled @ features.T, scaled @ target
-
-        middle, first = self._summed(one, (1.0 / added, rhs))
-        return jnp.eye(len(self.few)) + middle, first
-
-    def transposed(self, vector: Float[Array, "M"]) -> Float[Array, "r"]:
-        """Fᵀ v."""
-        return self._summed(lambda features, numbers: features @ numbers[0], (vector,))
-
-    def times(self, vector: Float[Array, "r"]) -> Float[Array, "M"]:
-        """F a."""
-        found, start = [], 0
-        for batch in self.rows.batches:
-
-            def mapped(pieces, model, psi, half, weights):
-                def one(piece):
-                    return weights @ half.solve_half(gram(model, psi, _flat(piece)))
-
-                return jax.lax.map(one, pieces)
-
-            chunks, _ = self._chunks(batch, (), start)
-            chunks = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), chunks)
-            whole = (self.kernels, self.few, self.root, vector)
-            values = rows_shared(mapped, chunks, *whole, mesh=self.mesh)
-            found.append(values.reshape(-1)[: len(batch)])
-            start += len(batch)
-        return jnp.concatenate(found)
-
-    def _summed(self, function, numbers: tuple[Float[Array, "M"], ...]) -> Any:
-        """The sum of `function(features, numbers)` over parts of the rows; nothing for zeros."""
-        total: Any = None
-        start = 0
-        for batch in self.rows.batches:
-
-            def summed(pieces, model, psi, half):
-                @jax.checkpoint
-                def one(chunk, piece):
-                    return function(half.solve_half(gram(model, psi, _flat(chunk))), piece)
-
-                first, rest = (
-                    jax.tree.map(lambda leaf: leaf[0], pieces),
-                    jax.tree.map(lambda leaf: leaf[1:], pieces),
-                )
-
-                def more(sums, piece):
-                    return jax.tree.map(jnp.add, sums, one(*piece)), None
-
-                return jax.lax.scan(more, one(*first), rest)[0]
-
-            pieces = self._chunks(batch, numbers, start)
-            found = groups_summed(summed, pieces, self.kernels, self.few, self.root, mesh=self.mesh)
-            total = found if total is None else jax.tree.map(jnp.add, total, found)
-            start += len(batch)
-        return total
-
-    def _chunks(
-        self, batch: Functionals, numbers: tuple[Float[Array, "M"], ...], start: int
-    ) -> tuple[Functionals, tuple[Float[Array, "_ _ _"], ...]]:
-        """Rows and numbers that belong to them, in groups of parts of equal size, filled with 0."""
-        count, groups = len(batch), group_count(self.mesh)
-        parts = -(-count // max(1, min(count, _CHUNK // (8 * len(self.few)))))
-        parts += -parts % groups
-        size = -(-count // parts)
-
-        def grouped(leaf: Array) -> Array:
-            return leaf.reshape(groups, -1, size, *leaf.shape[1:])
-
-        local = jax.tree.map(lambda leaf: leaf.reshape(count, batch.width, -1), batch)
-        zeros = jnp.zeros(parts * size - count)
-        filled = tuple(jnp.concatenate([n[start : start + count], zeros]) for n in numbers)
-        return jax.tree.map(grouped, (padded(local, parts * size), filled))
-
-
-def _flat(chunk: Functionals) -> Functionals:
-    """Functionals whose points were grouped by their width, as they usually are."""
-    return jax.tree.map(lambda leaf: leaf.reshape(-1, leaf.shape[-1]), chunk)
 
 
 def _rows_times(

@@ -254,9 +254,9 @@ class SparseSolved(AbstractSolved):
     diagonal: Float[Array, "M"]
     nugget: Float[Array, ""]
     result: LINEAR
+    added: Float[Array, "M"]
     values: Float[Array, "N1"]
     raw: tuple[Float[Array, "_ _"], ...]
-    added: Float[Array, "M"]
     iterations: Int[Array, ""]
     pool: Functionals
     jitter: float = eqx.field(static=True)
@@ -444,9 +444,9 @@ class SparsePlan(AbstractPlan):
             diagonal,
             jnp.asarray(self.solver.nugget, dtype=float),
             result,
+            added,
             values,
             raw,
-            added,
             iterations,
             self.pool,
             self.solver.jitter,

@@ -28,6 +28,7 @@ from kernelpde.functionals import (
 )
 from kernelpde.linalg import LINEAR
 from kernelpde.problem import Block, Residual, Rows
+from kernelpde.systems._left_out import AbstractLeftOut, Numbers
 from kernelpde.systems._local import Local, Nearby
 
 
@@ -42,6 +43,7 @@ class AbstractSolved(eqx.Module):
     - `norm_squared`: ‖u‖².
     - `diagonal`: of the Gram matrix of the rows.
     - `nugget`, `result`: of the linear solve.
+    - `added`: T, what the matrix has on its diagonal beyond the Gram matrix.
     """
 
     stacks: eqx.AbstractVar[tuple[Stack, ...]]
@@ -51,6 +53,7 @@ class AbstractSolved(eqx.Module):
     diagonal: eqx.AbstractVar[Float[Array, "M"]]
     nugget: eqx.AbstractVar[Float[Array, ""]]
     result: eqx.AbstractVar[LINEAR]
+    added: eqx.AbstractVar[Float[Array, "M"]]
 
     @property
     def devices(self) -> Mesh | None:
@@ -119,6 +122,30 @@ class AbstractSolved(eqx.Module):
         - `applied`: Φv.
         - `coefficients`: what v is kept as.
         """
+
+    def left_out(self, kernels: Kernels, rows: Rows, numbers: Numbers) -> AbstractLeftOut:
+        """What is predicted of some rows, each left out in turn.
+
+        **Arguments:**
+
+        - `kernels`, `rows`: what u was found with.
+        - `numbers`: which rows.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no inverse.")
+
+    def covariance(
+        self, kernels: Kernels, rows: Rows, left: Functionals, right: Functionals
+    ) -> Float[Array, "m n"]:
+        """Between functionals, given the rows."""
+        raise NotImplementedError(f"{type(self).__name__} has no covariances.")
+
+    def variance(self, kernels: Kernels, rows: Rows, functionals: Functionals) -> Float[Array, "n"]:
+        """Of each functional, given the rows."""
+        raise NotImplementedError(f"{type(self).__name__} has no covariances.")
+
+    def energy(self, rhs: Float[Array, "M"]) -> Float[Array, ""]:
+        """bᵀ P⁻¹ b = ‖u‖² + (b - Φu)ᵀ T⁻¹ (b - Φu)."""
+        return self.norm_squared + jnp.sum((rhs - self.image) ** 2 / self.added)
 
     def entries(
         self, kernels: Kernels, residuals: tuple[Residual, ...], blocks: tuple[Block, ...]

@@ -36,8 +36,8 @@ def _generic(matrix):
 
 
 _PANEL = 5000
-"""Rows that LAPACK factors at a time. From about 15,000 rows on, its parallel factorisation ends
-the process when it is called from one of XLA's threads, whose stacks are small."""
+"""Rows that LAPACK factors at a time. From about 15,000 rows on, the parallel factorisation of
+OpenBLAS ends the process, whoever calls it."""
 
 
 def _by_panels(matrix):

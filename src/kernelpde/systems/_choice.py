@@ -101,7 +101,7 @@ def chosen(
     if isinstance(solver, LowRank):
         return _low_rank(solver, solver.pivots(kernels, residuals, blocks), rows, mesh, learning)
     if isinstance(solver, Sparse):
-        return _sparse(solver, kernels, residuals, blocks, rows, "asked for")
+        return _sparse(solver, kernels, residuals, blocks, rows, "asked for", mesh)
     if isinstance(solver, Dense) or rows <= _SMALL or LowRank in without:
         return _dense(solver, rows, learning, "asked for" if isinstance(solver, Dense) else "")
     few = LowRank(solver.nugget, solver.largest_nugget)
@@ -112,7 +112,7 @@ def chosen(
     local = Sparse not in without and all(block.width == 1 for block in blocks)
     if rows > _LARGE and not found.complete and local:
         sparse = Sparse(solver.nugget, solver.largest_nugget)
-        return _sparse(sparse, kernels, residuals, blocks, rows, why)
+        return _sparse(sparse, kernels, residuals, blocks, rows, why, mesh)
     return _dense(solver, rows, learning, why)
 
 
@@ -137,8 +137,9 @@ def _sparse(
     blocks: tuple[Block, ...],
     rows: int,
     why: str,
+    mesh: Mesh | None,
 ) -> Choice:
-    plan = solver.planned(kernels, residuals, blocks)
+    plan = solver.planned(kernels, residuals, blocks, mesh)
     require_bytes(
         f"Sparse: {rows} rows with radius {solver.radius}",
         plan.bytes,

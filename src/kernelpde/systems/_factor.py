@@ -17,16 +17,19 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jax.sharding import Mesh
 from jaxtyping import Array, Bool, Float, Int
 
-from kernelpde.functionals import Functionals, Kernels, gram
+from kernelpde.functionals import Functionals, Kernels, columns_shared, everywhere, gram
 from kernelpde.systems._supernodes import Elimination
 
 
 class Pattern(eqx.Module):
     """An elimination, on the devices. The element after the last is idle: nothing is known of it.
 
-    **Attributes:** as for `Elimination`.
+    **Attributes:** as for `Elimination`, and
+
+    - `mesh`: the devices that share the supernodes of every step.
     """
 
     columns: tuple[Int[Array, "_ _b c"], ...]
@@ -34,28 +37,33 @@ class Pattern(eqx.Module):
     kind: Int[Array, "s"]
     position: Int[Array, "s"]
     idle: int = eqx.field(static=True)
+    mesh: Mesh | None = eqx.field(static=True, default=None)
 
     @property
     def bytes(self) -> float:
-        """The memory of a factor with this pattern."""
-        return sum(
+        """The memory of a factor with this pattern, on each device."""
+        whole = sum(
             8.0 * columns.size * (rows.shape[2] + 2 * columns.shape[2])
             for rows, columns in zip(self.rows, self.columns, strict=True)
         )
+        return whole / (1 if self.mesh is None else self.mesh.size)
 
     @staticmethod
-    def of(found: Elimination) -> "Pattern":
+    def of(found: Elimination, mesh: Mesh | None = None) -> "Pattern":
         return Pattern(
             tuple(map(jnp.asarray, found.columns)),
             tuple(map(jnp.asarray, found.rows)),
             jnp.asarray(found.kind),
             jnp.asarray(found.position),
             found.idle,
+            mesh,
         )
 
 
 class Factor(eqx.Module):
     """U in supernodes: K⁻¹ ≈ U Uᵀ.
+
+    Each device has its part of the supernodes of every step; vectors are whole on every device.
 
     **Attributes:**
 
@@ -78,8 +86,10 @@ class Factor(eqx.Module):
     def transposed_times(self, vector: Float[Array, "N1"]) -> tuple[Float[Array, "_ _b c"], ...]:
         """Uᵀ x, by supernodes."""
         return tuple(
-            jnp.einsum("nbrc,nbr->nbc", above, vector[rows])
-            + jnp.einsum("nbdc,nbd->nbc", own, vector[columns])
+            self._whole(
+                jnp.einsum("nbrc,nbr->nbc", above, vector[rows])
+                + jnp.einsum("nbdc,nbd->nbc", own, vector[columns])
+            )
             for above, own, rows, columns in zip(
                 self.above, self.own, self.pattern.rows, self.pattern.columns, strict=True
             )
@@ -91,8 +101,8 @@ class Factor(eqx.Module):
         for part, above, own, rows, columns in zip(
             parts, self.above, self.own, self.pattern.rows, self.pattern.columns, strict=True
         ):
-            total = total.at[rows].add(jnp.einsum("nbrc,nbc->nbr", above, part))
-            total = total.at[columns].add(jnp.einsum("nbdc,nbc->nbd", own, part))
+            total = total.at[rows].add(self._whole(jnp.einsum("nbrc,nbc->nbr", above, part)))
+            total = total.at[columns].add(self._whole(jnp.einsum("nbdc,nbc->nbd", own, part)))
         return total.at[-1].set(0.0)
 
     def precision_times(self, vector: Float[Array, "N1"]) -> Float[Array, "N1"]:
@@ -116,6 +126,7 @@ class Factor(eqx.Module):
             rows, columns = self.pattern.rows[kind][position], self.pattern.columns[kind][position]
             own = jnp.einsum("bdc,bd->bc", self.inverse[kind][position], left[columns])
             seen = jnp.einsum("brc,bc->br", self.above[kind][position], own)
+            own, seen = self._whole((own, seen))
             return left.at[rows].add(-seen), found.at[columns].set(own)
 
         return (
@@ -129,9 +140,13 @@ class Factor(eqx.Module):
             rows, columns = self.pattern.rows[kind][position], self.pattern.columns[kind][position]
             seen = jnp.einsum("brc,br->bc", self.above[kind][position], found[rows])
             own = jnp.einsum("bdc,bc->bd", self.inverse[kind][position], vector[columns] - seen)
-            return found.at[columns].set(own).at[-1].set(0.0)
+            return found.at[columns].set(self._whole(own)).at[-1].set(0.0)
 
         return self._steps(branch, jnp.zeros_like(vector), reverse=False)
+
+    def _whole(self, found: Any) -> Any:
+        # Sums over supernodes are formed from all of them in the same order on every device.
+        return everywhere(found, self.pattern.mesh)
 
     def _steps(self, branch, state, reverse: bool):
         branches = [partial(branch, kind) for kind in range(len(self.above))]
@@ -144,16 +159,31 @@ class Factor(eqx.Module):
         return jax.lax.scan(step, state, where, reverse=reverse)[0]
 
 
-def one_by_one(function: Callable[..., Any], *numbers: Int[Array, "n b _"]) -> Any:
-    """A function of each supernode, by itself.
+def one_by_one(
+    function: Callable[..., Any],
+    numbers: tuple[Int[Array, "n b _"], ...],
+    *whole: Any,
+    mesh: Mesh | None,
+    gathered: bool = True,
+) -> Any:
+    """`function(numbers, *whole)` for each supernode by itself, on one of the devices.
+
+    Results are whole on every device if they are to be `gathered`, otherwise they stay where they
+    were made.
 
     Not for all of a step at once: on the CPU batched calls of LAPACK share the threads that other
     operations wait for, and two of them at the same time may wait for each other for ever.
     """
-    flat = [array.reshape(-1, array.shape[-1]) for array in numbers]
-    found = jax.lax.map(lambda one: function(*one), tuple(flat))
-    shape = numbers[0].shape[:2]
-    return jax.tree.map(lambda leaf: leaf.reshape(*shape, *leaf.shape[1:]), found)
+
+    def part(mine: tuple[Int[Array, "n b _"], ...], *everyone: Any) -> Any:
+        shape = mine[0].shape[:2]
+        flat = tuple(array.reshape(-1, array.shape[-1]) for array in mine)
+        found = jax.lax.map(lambda one: function(one, *everyone), flat)
+        return jax.tree.map(lambda leaf: leaf.reshape(*shape, *leaf.shape[1:]), found)
+
+    if mesh is None:
+        return part(numbers, *whole)
+    return columns_shared(part, numbers, *whole, mesh=mesh, gathered=gathered)
 
 
 def small_gram(
@@ -192,14 +222,14 @@ def small_solve(
 
 
 def _columns(
+    numbers: tuple[Int[Array, "r"], Int[Array, "c"]],
     kernels: Kernels,
     functionals: Functionals,
     added: Float[Array, "N1"],
     jitter: float,
-    rows: Int[Array, "r"],
-    columns: Int[Array, "c"],
 ) -> tuple[Float[Array, "r c"], Float[Array, "c c"], Float[Array, "c c"]]:
     """The columns of one supernode: U_{r,c}, U_cc and U_cc⁻ᵀ."""
+    rows, columns = numbers
     seen = jnp.concatenate([rows, columns])
     lower = small_factor(small_gram(kernels, functionals, seen, jitter, added))
     unit = jnp.eye(len(seen))[:, len(rows) :]
@@ -230,8 +260,16 @@ def factorised(
     - `pattern`: which rows each column sees.
     """
     found = [
-        one_by_one(partial(_columns, kernels, functionals, added, jitter), rows, columns)
-        for rows, columns in zip(pattern.rows, pattern.columns, strict=True)
+        one_by_one(
+            partial(_columns, jitter=jitter),
+            numbers,
+            kernels,
+            functionals,
+            added,
+            mesh=pattern.mesh,
+            gathered=False,
+        )
+        for numbers in zip(pattern.rows, pattern.columns, strict=True)
     ]
     above, own, inverse = zip(*found, strict=True)
     return Factor(pattern, above, own, inverse)
@@ -252,15 +290,17 @@ def precision_times(
     total = jnp.zeros(pattern.idle + 1)
 
     @jax.checkpoint
-    def one(rows: Int[Array, "r"], columns: Int[Array, "c"]):
+    def one(numbers: tuple[Int[Array, "r"], Int[Array, "c"]], model, psi, x):
+        rows, columns = numbers
         seen, before = jnp.concatenate([rows, columns]), len(rows)
-        matrix = small_gram(kernels, functionals, seen, jitter)
+        matrix = small_gram(model, psi, seen, jitter)
         lower = small_factor(matrix)
-        both = small_solve(matrix, lower, vector[seen])
-        less = small_solve(matrix[:before, :before], lower[:before, :before], vector[rows])
+        both = small_solve(matrix, lower, x[seen])
+        less = small_solve(matrix[:before, :before], lower[:before, :before], x[rows])
         return both[:before] - less, both[before:]
 
-    for rows, columns in zip(pattern.rows, pattern.columns, strict=True):
-        before, mine = one_by_one(one, rows, columns)
-        total = total.at[rows].add(before).at[columns].add(mine)
+    for numbers in zip(pattern.rows, pattern.columns, strict=True):
+        found = one_by_one(one, numbers, kernels, functionals, vector, mesh=pattern.mesh)
+        for where, part in zip(numbers, found, strict=True):
+            total = total.at[where].add(part)
     return total.at[-1].set(0.0)

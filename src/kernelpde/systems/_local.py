@@ -9,6 +9,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh
 from jaxtyping import Array, Float, Int
 from scipy.spatial import KDTree
 
@@ -38,23 +39,27 @@ class Nearby(eqx.Module):
 
 
 def nearby(
-    points: Float[np.ndarray, "P d"], others: Float[np.ndarray, "N d"], reach: float
+    points: Float[np.ndarray, "P d"],
+    others: Float[np.ndarray, "N d"],
+    reach: float,
+    mesh: Mesh | None = None,
 ) -> Nearby:
     """Groups of points, with the functionals at `others` that are within reach of any of them."""
+    batch = _BATCH if mesh is None else _BATCH + -_BATCH % mesh.size
     groups = leaves_of(points, np.arange(len(points)), reach)
     tree = KDTree(others)
     seen = [near_to(tree, others, points[group], reach) for group in groups]
     size = max(1, *(len(found) for found in seen))
     size += -size % _ROUND
-    count = len(groups) + -len(groups) % _BATCH
+    count = len(groups) + -len(groups) % batch
     members = np.full((count, max(map(len, groups))), len(points), dtype=np.int32)
     rows = np.full((count, size), len(others), dtype=np.int32)
     for n, (group, found) in enumerate(zip(groups, seen, strict=True)):
         members[n, : len(group)] = group
         rows[n, : len(found)] = found
     return Nearby(
-        jnp.asarray(members.reshape(-1, _BATCH, members.shape[1])),
-        jnp.asarray(rows.reshape(-1, _BATCH, size)),
+        jnp.asarray(members.reshape(-1, batch, members.shape[1])),
+        jnp.asarray(rows.reshape(-1, batch, size)),
     )
 
 
@@ -66,6 +71,7 @@ def local_jets(
     points: Float[Array, "P d"],
     near: Nearby,
     terms: tuple[Term, ...],
+    mesh: Mesh | None = None,
 ) -> Float[Array, "P T"]:
     """Jet entries at points, given what functionals nearby see.
 
@@ -78,17 +84,20 @@ def local_jets(
     - `points`: where.
     - `near`: in groups.
     - `terms`: which entries.
+    - `mesh`: devices that share the groups.
     """
     longer = jnp.concatenate([points, points[-1:]])
 
     @jax.checkpoint
-    def one(members: Int[Array, "c"], seen: Int[Array, "r"]) -> Float[Array, "c T"]:
-        matrix = small_gram(kernels, functionals, seen, jitter)
-        weights = small_solve(matrix, small_factor(matrix), values[seen])
-        mine = functionals[seen].scaled(weights)
-        return jets(kernels, longer[members], terms, [mine])
+    def one(numbers, model, psi, psi_u, places) -> Float[Array, "c T"]:
+        members, seen = numbers
+        matrix = small_gram(model, psi, seen, jitter)
+        weights = small_solve(matrix, small_factor(matrix), psi_u[seen])
+        mine = psi[seen].scaled(weights)
+        return jets(model, places[members], terms, [mine])
 
-    found = one_by_one(one, near.members, near.seen)
+    whole = (kernels, functionals, values, longer)
+    found = one_by_one(one, (near.members, near.seen), *whole, mesh=mesh)
     total = jnp.zeros((len(longer), len(terms)))
     return total.at[near.members].set(found)[:-1]
 

@@ -19,6 +19,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh
 from jaxtyping import Array, Bool, Float, Int
 
 from kernelpde.compiling import compiled
@@ -68,7 +69,11 @@ class Sparse(eqx.Module):
             )
 
     def planned(
-        self, kernels: Kernels, residuals: tuple[Residual, ...], blocks: tuple[Block, ...]
+        self,
+        kernels: Kernels,
+        residuals: tuple[Residual, ...],
+        blocks: tuple[Block, ...],
+        mesh: Mesh | None = None,
     ) -> "SparsePlan":
         """Order and pattern for a problem and its points."""
         if any(block.width > 1 for block in blocks):
@@ -85,17 +90,22 @@ class Sparse(eqx.Module):
             self,
             _with_idle(pool, kernels),
             tuple(map(jnp.asarray, alias)),
-            Pattern.of(elimination(np.asarray(pool.points) * metric, groups, self.radius)),
-            Pattern.of(
-                elimination(
-                    points * metric,
-                    _row_groups(residuals, blocks, metric),
-                    self.preconditioner_radius,
-                )
+            _pattern(np.asarray(pool.points) * metric, groups, self.radius, mesh),
+            _pattern(
+                points * metric,
+                _row_groups(residuals, blocks, metric),
+                self.preconditioner_radius,
+                mesh,
             ),
             metric,
             min(self.radius, _ELSEWHERE) * groups[-1].scale,
         )
+
+
+def _pattern(
+    points: Float[np.ndarray, "N d"], groups: list[Level], radius: float, mesh: Mesh | None
+) -> Pattern:
+    return Pattern.of(elimination(points, groups, radius, 1 if mesh is None else mesh.size), mesh)
 
 
 def _metric(kernels: Kernels, dimension: int) -> Float[np.ndarray, "d"]:
@@ -260,6 +270,11 @@ class SparseSolved(AbstractSolved):
     iterations: Int[Array, ""]
     pool: Functionals
     jitter: float = eqx.field(static=True)
+    mesh: Mesh | None = eqx.field(static=True)
+
+    @property
+    def devices(self) -> Mesh | None:
+        return self.mesh
 
     @property
     def coefficients(self) -> tuple[Float[Array, "_ _"], ...]:
@@ -273,7 +288,9 @@ class SparseSolved(AbstractSolved):
         near: Nearby | None,
     ) -> Float[Array, "P T"]:
         assert near is not None
-        return local_jets(kernels, self.pool, self.values, self.jitter, points, near, terms)
+        return local_jets(
+            kernels, self.pool, self.values, self.jitter, points, near, terms, self.mesh
+        )
 
     def images(
         self,
@@ -374,7 +391,8 @@ class SparsePlan(AbstractPlan):
     def nearby(self, blocks: tuple[Block, ...]) -> tuple[Nearby | None, ...]:
         others = np.asarray(self.pool.points)[:-1] * self.metric
         return tuple(
-            nearby(np.asarray(block.points) * self.metric, others, self.reach) for block in blocks
+            nearby(np.asarray(block.points) * self.metric, others, self.reach, self.pattern.mesh)
+            for block in blocks
         )
 
     def gathered(self, rows: Rows, weights: Float[Array, "M"]) -> Float[Array, "N1"]:
@@ -450,6 +468,7 @@ class SparsePlan(AbstractPlan):
             iterations,
             self.pool,
             self.solver.jitter,
+            self.pattern.mesh,
         )
 
     def _made(self, kernels: Kernels) -> Factor:

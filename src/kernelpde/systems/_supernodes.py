@@ -56,7 +56,7 @@ class Elimination:
 
 
 def elimination(
-    points: Float[np.ndarray, "N d"], groups: Sequence[Level], radius: float
+    points: Float[np.ndarray, "N d"], groups: Sequence[Level], radius: float, devices: int = 1
 ) -> Elimination:
     """Supernodes for elements at points.
 
@@ -65,6 +65,7 @@ def elimination(
     - `points`: where each element is.
     - `groups`: the elements from first to last.
     - `radius`: ρ, how far an element sees in units of the length scale of its group.
+    - `devices`: the number of supernodes in a step is a multiple of this.
     """
     tree = KDTree(points)
     time = np.full(len(points), np.iinfo(np.int64).max)
@@ -98,7 +99,7 @@ def elimination(
             rows = rows[np.argsort(time[rows], kind="stable")]
             found.append(_Supernode(clock + int(colour), leaf, rows))
         clock += int(colours.max()) + 1
-    return _packed(found, len(points))
+    return _packed(found, len(points), devices)
 
 
 def _nearest(
@@ -162,15 +163,16 @@ def _colours(
     return colours
 
 
-def _packed(supernodes: list[_Supernode], idle: int) -> Elimination:
+def _packed(supernodes: list[_Supernode], idle: int, devices: int) -> Elimination:
     """Supernodes as arrays, one for each kind."""
     lengths = np.array([max(1, len(node.rows)) for node in supernodes])
     sizes = _sizes(lengths)
     kinds = np.searchsorted(sizes, lengths)
     times = np.array([node.time for node in supernodes])
     steps: list[tuple[int, int, np.ndarray]] = []
-    for kind, size in enumerate(sizes):
-        batch = next(number for most, number in _BATCHES if size <= most)
+    batches = [next(number for most, number in _BATCHES if size <= most) for size in sizes]
+    batches = [number + -number % devices for number in batches]
+    for kind, batch in enumerate(batches):
         mine = np.flatnonzero(kinds == kind)
         mine = mine[np.argsort(times[mine], kind="stable")]
         for same in np.split(mine, np.flatnonzero(np.diff(times[mine])) + 1):
@@ -181,10 +183,9 @@ def _packed(supernodes: list[_Supernode], idle: int) -> Elimination:
     columns, rows = [], []
     position = np.zeros(len(steps), dtype=np.int32)
     for kind, size in enumerate(sizes):
-        batch = next(number for most, number in _BATCHES if size <= most)
         places = [n for n, step in enumerate(steps) if step[1] == kind]
-        some = np.full((len(places), batch, COLUMNS), idle, dtype=np.int32)
-        seen = np.full((len(places), batch, size), idle, dtype=np.int32)
+        some = np.full((len(places), batches[kind], COLUMNS), idle, dtype=np.int32)
+        seen = np.full((len(places), batches[kind], size), idle, dtype=np.int32)
         for place, number in enumerate(places):
             position[number] = place
             for n, which in enumerate(steps[number][2]):

@@ -51,6 +51,7 @@ def test_two_and_eight_devices_have_the_loss_and_gradient_of_one(solver, same):
         **os.environ,
         "XLA_FLAGS": "--xla_force_host_platform_device_count=8",
         "NPROC": "16",
+        "OPENBLAS_NUM_THREADS": "1",
         "PYTHONPATH": str(ROOT / "tests"),
     }
     run = subprocess.run(

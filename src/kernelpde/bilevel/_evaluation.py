@@ -7,7 +7,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float
 
 from kernelpde.bilevel._inner import View, entries_of, inner_map
 from kernelpde.bilevel._outer import (
@@ -88,7 +88,7 @@ class Loss(eqx.Module):
     - `regularizer`: R(θ), if any.
     - `folds`: row numbers, empty to leave out one row at a time.
     - `standardised`: whether misses of rows left out are divided by their standard deviation.
-    - `data`: the numbers of the rows that are data, if the loss is their predictive density.
+    - `data`: the numbers of the conditions that are data, if the loss is their predictive density.
     - `near`: what the plan knows about the validation points.
     """
 
@@ -100,7 +100,7 @@ class Loss(eqx.Module):
     regularizer: AbstractRegularizer | None
     folds: tuple[np.ndarray, ...] = ()
     standardised: bool = eqx.field(static=True, default=False)
-    data: Int[Array, "d"] | np.ndarray | None = None
+    data: tuple[int, ...] | None = eqx.field(static=True, default=None)
     near: tuple[Nearby | None, ...] = (None,)
 
     def rows_at(self, theta: Float[Array, "p"]) -> Rows:

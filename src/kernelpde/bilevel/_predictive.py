@@ -17,10 +17,8 @@ of an equation in which the other is a coefficient; what counts is how well data
 from collections.abc import Callable
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
-import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float
 
 from kernelpde.bilevel._inner import inner_map
 from kernelpde.functionals import Kernels
@@ -38,9 +36,9 @@ class Judged(eqx.Module):
 
 
 def predictive(
-    kernels: Kernels, rows: Rows, plan: AbstractPlan, data: Int[Array, "d"] | np.ndarray
+    kernels: Kernels, rows: Rows, plan: AbstractPlan, data: tuple[int, ...]
 ) -> tuple[Float[Array, ""], AbstractSolved]:
-    """J for the rows numbered in `data`."""
+    """J for the conditions numbered in `data`."""
     inner = inner_map(kernels, rows, plan)
     left_out = inner.left_out(kernels, rows, data)
     return _density(left_out.weights, left_out.precision), inner
@@ -54,7 +52,7 @@ def judged(
     theta: Float[Array, "p"],
     model: Callable[[Float[Array, "p"]], tuple[Kernels, Rows]],
     plan: AbstractPlan,
-    data: Int[Array, "d"] | np.ndarray,
+    data: tuple[int, ...],
 ) -> Judged:
     """J with gradient and curvature: one factorisation, and some products per parameter.
 
@@ -65,15 +63,13 @@ def judged(
     - `theta`: θ.
     - `model`: from θ to kernels, and to the rows, whose noise may depend on it.
     - `plan`: of the solver of the inner problem.
-    - `data`: the numbers of the rows that are data.
+    - `data`: the numbers of the conditions that are data.
     """
     kernels, rows = model(theta)
     inner = inner_map(kernels, rows, plan)
     left_out = inner.left_out(kernels, rows, data)
     z, precision = left_out.weights, left_out.precision
-    z_slope, p_slope = jax.lax.map(
-        lambda direction: left_out.along(model, theta, direction), jnp.eye(len(theta))
-    )
+    z_slope, p_slope = left_out.slopes(model, theta)
     gradient = (z_slope * (z / precision)).sum(1)
     gradient -= 0.5 * (p_slope * (z**2 / precision**2 + 1.0 / precision)).sum(1)
     shift = (p_slope * (z / precision) - z_slope) / jnp.sqrt(precision)

@@ -86,7 +86,7 @@ class Run:
     ):
         self.plan, self.optimizer = plan, optimizer
         self.problem, self.residuals, self.blocks = problem, problem.residuals, blocks
-        self.data = plan.rows(problem, blocks) if isinstance(plan, Predictive) else None
+        self.data = plan.conditions(problem) if isinstance(plan, Predictive) else None
         self.regularizer, self.method = regularizer, method
         self.solver, self.mesh = solver, mesh
         self.seed, self.sampling, self.callback = seed, sampling, callback

@@ -81,8 +81,8 @@ class Predictive(eqx.Module):
 
     data: tuple[str, ...] | None = None
 
-    def rows(self, problem: Problem, blocks: tuple[Block, ...]) -> np.ndarray:
-        """The numbers of the rows that are data."""
+    def conditions(self, problem: Problem) -> tuple[int, ...]:
+        """The numbers of the conditions that are data."""
         names = data_conditions(problem) if self.data is None else self.data
         chosen = [problem.condition_index(name) for name in names]
         if not chosen:
@@ -90,11 +90,7 @@ class Predictive(eqx.Module):
                 "Predictive: the problem has no data. Expected a condition on points of its own "
                 "with noise, or names of conditions as in Predictive(data=('sensors',))."
             )
-        sizes = [
-            b.count * len(r.components) for b, r in zip(blocks, problem.residuals, strict=True)
-        ]
-        ends = np.cumsum([0, *sizes])
-        return np.concatenate([np.arange(ends[c], ends[c + 1]) for c in sorted(chosen)])
+        return tuple(sorted(chosen))
 
 
 def data_conditions(problem: Problem) -> tuple[str, ...]:

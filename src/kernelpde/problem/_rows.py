@@ -6,7 +6,7 @@ from itertools import pairwise
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from kernelpde.functionals import Functionals, Stack, expansion
 from kernelpde.problem._block import Block
@@ -33,6 +33,11 @@ class Rows(eqx.Module):
     def batches(self) -> tuple[Functionals, ...]:
         """Φ with one batch per condition and equation."""
         return tuple(batch for stack in self.stacks for batch in stack.batches)
+
+    def numbers(self, conditions: tuple[int, ...]) -> Int[np.ndarray, "d"]:
+        """The numbers of the rows of some conditions."""
+        ends = np.cumsum([0, *(len(stack) for stack in self.stacks)])
+        return np.concatenate([np.arange(ends[c], ends[c + 1]) for c in conditions])
 
     def expansion(self, weights: Float[Array, "M"]) -> tuple[Functionals, ...]:
         """Σᵢ wᵢ φᵢ, one functional per point of each condition."""

@@ -17,7 +17,7 @@ from kernelpde.functionals import (
 )
 from kernelpde.linalg import LINEAR, Dense, DenseFactor
 from kernelpde.problem import Block, Residual, Rows
-from kernelpde.systems._left_out import DenseLeftOut, Numbers
+from kernelpde.systems._left_out import DenseLeftOut
 from kernelpde.systems._system import AbstractPlan, AbstractSolved
 
 
@@ -51,9 +51,9 @@ class DenseSolved(AbstractSolved):
     def condition(self) -> Float[Array, ""]:
         return self.system.condition()
 
-    def left_out(self, kernels: Kernels, rows: Rows, numbers: Numbers) -> DenseLeftOut:
-        del kernels, rows
-        return DenseLeftOut.of(self.system, self.weights, numbers)
+    def left_out(self, kernels: Kernels, rows: Rows, conditions: tuple[int, ...]) -> DenseLeftOut:
+        del kernels
+        return DenseLeftOut.of(self.system, self.weights, rows.numbers(conditions))
 
     def covariance(
         self, kernels: Kernels, rows: Rows, left: Functionals, right: Functionals

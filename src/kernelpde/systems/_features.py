@@ -19,7 +19,6 @@ from kernelpde.functionals import (
     rows_shared,
 )
 from kernelpde.linalg import DenseFactor
-from kernelpde.problem import Rows
 
 _CHUNK = 2**25
 """Bytes of K_ΦΨ that are formed at a time."""
@@ -33,32 +32,36 @@ class Features(eqx.Module):
 
     **Attributes:**
 
-    - `kernels`, `rows`, `few`: κ, Φ and Ψ.
+    - `kernels`, `batches`, `few`: κ, Φ and Ψ.
     - `root`: K_ΨΨ = RᵀR.
     - `mesh`: the devices that share the rows.
-    - `slope`: if given, a direction in which the kernels change; then E = ∂K_ΦΨ R⁻¹ comes with F.
+    - `directions`: tangents of the inexact arrays in the kernels, several on a leading axis, if
+      E = ∂K_ΦΨ R⁻¹ is needed too.
     """
 
     kernels: Kernels
-    rows: Rows
+    batches: tuple[Functionals, ...]
     few: Functionals
     root: DenseFactor
     mesh: Mesh | None = eqx.field(static=True)
-    slope: Any = None
+    directions: Any = None
 
-    def along(self, slope: Any) -> "Features":
-        """With E, for tangents of the inexact arrays in the kernels; without, for `None`."""
-        return Features(self.kernels, self.rows, self.few, self.root, self.mesh, slope)
+    def of(self, batches: tuple[Functionals, ...]) -> "Features":
+        """The same for other rows."""
+        return Features(self.kernels, batches, self.few, self.root, self.mesh, self.directions)
 
-    def square_slope(self) -> Float[Array, "r r"]:
-        """D = R⁻ᵀ ∂K_ΨΨ R⁻¹."""
-        arrays, rest = eqx.partition(self.kernels, eqx.is_inexact_array)
-        square = jax.jvp(
-            lambda some: gram(eqx.combine(some, rest), self.few, self.few),
-            (arrays,),
-            (self.slope,),
-        )[1]
-        return self.root.solve_half(self.root.solve_half(square).T)
+    def along(self, directions: Any) -> "Features":
+        """The same with E in some directions."""
+        return Features(self.kernels, self.batches, self.few, self.root, self.mesh, directions)
+
+    def square_slopes(self) -> Float[Array, "p r r"]:
+        """D = R⁻ᵀ ∂K_ΨΨ R⁻¹ in each direction."""
+
+        def one(direction: Any) -> Float[Array, "r r"]:
+            square = _slope(self.kernels, direction, self.few, self.few)
+            return self.root.solve_half(self.root.solve_half(square).T)
+
+        return jax.lax.map(one, self.directions)
 
     def normal_equations(
         self, added: Float[Array, "M"], rhs: Float[Array, "M"]
@@ -88,16 +91,16 @@ class Features(eqx.Module):
         numbers: tuple[Float[Array, "M"], ...],
         *whole: Any,
     ) -> tuple[Float[Array, "M"], ...]:
-        """`function(features, numbers, *whole)`, which gives numbers for each of some rows."""
-        found, start = [], 0
-        for batch in self.rows.batches:
+        """`function(features, numbers, *whole)`, which gives numbers for each of some rows.
 
-            def mapped(pieces, whole, model, slope, psi, half):
+        Features are Fᵀ; with directions `Parts`.
+        """
+        found, start = [], 0
+        for batch in self.batches:
+
+            def mapped(pieces, whole, *shared):
                 return jax.lax.map(
-                    lambda piece: function(
-                        _formed(model, slope, psi, half, piece[0]), piece[1], *whole
-                    ),
-                    pieces,
+                    lambda piece: function(_formed(piece[0], *shared), piece[1], *whole), pieces
                 )
 
             chunks = self._chunks(batch, numbers, start)
@@ -107,16 +110,18 @@ class Features(eqx.Module):
             start += len(batch)
         return tuple(map(jnp.concatenate, zip(*found, strict=True)))
 
-    def summed(self, function: Callable[..., Any], numbers: tuple[Float[Array, "M"], ...]) -> Any:
-        """The sum of `function(features, numbers)` over parts of the rows; nothing for zeros."""
+    def summed(
+        self, function: Callable[..., Any], numbers: tuple[Float[Array, "M"], ...], *whole: Any
+    ) -> Any:
+        """The sum of `function(features, numbers, *whole)`; it must give nothing for zeros."""
         total: Any = None
         start = 0
-        for batch in self.rows.batches:
+        for batch in self.batches:
 
-            def summed(pieces, model, slope, psi, half):
+            def summed(pieces, whole, *shared):
                 @jax.checkpoint
                 def one(chunk, piece):
-                    return function(_formed(model, slope, psi, half, chunk), piece)
+                    return function(_formed(chunk, *shared), piece, *whole)
 
                 first, rest = (
                     jax.tree.map(lambda leaf: leaf[0], pieces),
@@ -129,14 +134,14 @@ class Features(eqx.Module):
                 return jax.lax.scan(more, one(*first), rest)[0]
 
             pieces = self._chunks(batch, numbers, start)
-            found = groups_summed(summed, pieces, *self._shared, mesh=self.mesh)
+            found = groups_summed(summed, pieces, whole, *self._shared, mesh=self.mesh)
             total = found if total is None else jax.tree.map(jnp.add, total, found)
             start += len(batch)
         return total
 
     @property
     def _shared(self) -> tuple[Any, ...]:
-        return self.kernels, self.slope, self.few, self.root
+        return self.kernels, self.directions, self.few, self.root
 
     def _chunks(
         self, batch: Functionals, numbers: tuple[Float[Array, "M"], ...], start: int
@@ -156,12 +161,45 @@ class Features(eqx.Module):
         return jax.tree.map(grouped, (padded(local, parts * size), filled))
 
 
-def _formed(kernels: Kernels, slope: Any, few: Functionals, root: DenseFactor, chunk: Functionals):
-    """Fᵀ for some rows, or Fᵀ and Eᵀ."""
+class Parts(eqx.Module):
+    """F for some rows, and E in any direction.
+
+    **Attributes:**
+
+    - `features`: Fᵀ.
+    - `directions`: on a leading axis.
+    """
+
+    features: Float[Array, "r n"]
+    directions: Any
+    kernels: Kernels
+    few: Functionals
+    root: DenseFactor
+    rows: Functionals
+
+    def slope(self, direction: Any) -> Float[Array, "r n"]:
+        """Eᵀ in one of the directions."""
+        return self.root.solve_half(_slope(self.kernels, direction, self.few, self.rows))
+
+
+def _formed(
+    chunk: Functionals, kernels: Kernels, directions: Any, few: Functionals, root: DenseFactor
+) -> Float[Array, "r n"] | Parts:
     # Points were grouped by the width of their functionals.
     rows = jax.tree.map(lambda leaf: leaf.reshape(-1, leaf.shape[-1]), chunk)
-    if slope is None:
-        return root.solve_half(gram(kernels, few, rows))
+    features = root.solve_half(gram(kernels, few, rows))
+    if directions is None:
+        return features
+    return Parts(features, directions, kernels, few, root, rows)
+
+
+def _slope(
+    kernels: Kernels, direction: Any, left: Functionals, right: Functionals
+) -> Float[Array, "m n"]:
+    """∂κ(left, right) in a direction."""
     arrays, rest = eqx.partition(kernels, eqx.is_inexact_array)
-    both = jax.jvp(lambda some: gram(eqx.combine(some, rest), few, rows), (arrays,), (slope,))
-    return tuple(map(root.solve_half, both))
+
+    def matrix(some: Any) -> Float[Array, "m n"]:
+        return gram(eqx.combine(some, rest), left, right)
+
+    return jax.jvp(matrix, (arrays,), (direction,))[1]

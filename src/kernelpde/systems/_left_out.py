@@ -17,10 +17,7 @@ from jaxtyping import Array, Float, Int
 from kernelpde.functionals import Kernels, gram_diagonal, gram_of_blocks
 from kernelpde.linalg import DenseFactor, solve_half, solve_with
 from kernelpde.problem import Rows
-from kernelpde.systems._features import Features
-
-Numbers: TypeAlias = Int[Array, "d"] | np.ndarray
-"""Of rows."""
+from kernelpde.systems._features import Features, Parts
 
 Model: TypeAlias = Callable[[Float[Array, "p"]], tuple[Kernels, Rows]]
 """From θ to kernels, and to rows whose noise may depend on it."""
@@ -39,10 +36,10 @@ class AbstractLeftOut(eqx.Module):
     precision: eqx.AbstractVar[Float[Array, "d"]]
 
     @abc.abstractmethod
-    def along(
-        self, model: Model, theta: Float[Array, "p"], direction: Float[Array, "p"]
-    ) -> tuple[Float[Array, "d"], Float[Array, "d"]]:
-        """How z and p change with θ in a direction."""
+    def slopes(
+        self, model: Model, theta: Float[Array, "p"]
+    ) -> tuple[Float[Array, "p d"], Float[Array, "p d"]]:
+        """The derivatives of z and p in each entry of θ."""
 
 
 class DenseLeftOut(AbstractLeftOut):
@@ -64,16 +61,18 @@ class DenseLeftOut(AbstractLeftOut):
     nugget: Float[Array, ""]
 
     @staticmethod
-    def of(system: DenseFactor, weights: Float[Array, "M"], numbers: Numbers) -> "DenseLeftOut":
+    def of(
+        system: DenseFactor, weights: Float[Array, "M"], numbers: Int[np.ndarray, "d"]
+    ) -> "DenseLeftOut":
         unit = jnp.zeros((len(weights), len(numbers)))
         half = system.solve_half(unit.at[numbers, jnp.arange(len(numbers))].set(1.0))
         columns = system.solve_other_half(half)
         precision = jnp.sum(half**2, axis=0)
         return DenseLeftOut(weights[numbers], precision, columns, weights, system.nugget)
 
-    def along(
-        self, model: Model, theta: Float[Array, "p"], direction: Float[Array, "p"]
-    ) -> tuple[Float[Array, "d"], Float[Array, "d"]]:
+    def slopes(
+        self, model: Model, theta: Float[Array, "p"]
+    ) -> tuple[Float[Array, "p d"], Float[Array, "p d"]]:
         vectors = jnp.concatenate([self.columns, self.every[:, None]], axis=1)
         vectors = jax.lax.stop_gradient(vectors)
 
@@ -82,8 +81,11 @@ class DenseLeftOut(AbstractLeftOut):
             added = added_to(kernels, rows, jax.lax.stop_gradient(self.nugget))
             return gram_of_blocks(kernels, rows.batches) @ vectors + added[:, None] * vectors
 
-        times = jax.jvp(product, (theta,), (direction,))[1]
-        return -self.columns.T @ times[:, -1], -jnp.sum(self.columns * times[:, :-1], axis=0)
+        def along(direction: Float[Array, "p"]) -> tuple[Float[Array, "d"], Float[Array, "d"]]:
+            times = jax.jvp(product, (theta,), (direction,))[1]
+            return -self.columns.T @ times[:, -1], -jnp.sum(self.columns * times[:, :-1], axis=0)
+
+        return jax.lax.map(along, jnp.eye(len(theta)))
 
 
 class LowRankLeftOut(AbstractLeftOut):
@@ -103,81 +105,104 @@ class LowRankLeftOut(AbstractLeftOut):
 
     **Attributes:** as for `AbstractLeftOut`, and
 
-    - `features`, `middle`, `coefficients`: F, the Cholesky factor of H, and a.
-    - `rhs`, `added`: b and T.
+    - `features`, `some`: F for all rows, and for those in question.
+    - `middle`, `coefficients`: the Cholesky factor of H, and a.
+    - `dual`, `added`: z and T of all rows.
     - `numbers`: of the rows in question.
+    - `known`: q of these rows.
     - `nugget`: in T.
     """
 
     weights: Float[Array, "d"]
     precision: Float[Array, "d"]
     features: Features
+    some: Features
     middle: Float[Array, "r r"]
     coefficients: Float[Array, "r"]
-    rhs: Float[Array, "M"]
+    dual: Float[Array, "M"]
     added: Float[Array, "M"]
-    numbers: Numbers
+    numbers: Int[np.ndarray, "d"]
+    known: Float[Array, "d"]
     nugget: Float[Array, ""]
 
     @staticmethod
     def of(
         features: Features,
+        rows: Rows,
+        conditions: tuple[int, ...],
         middle: Float[Array, "r r"],
         coefficients: Float[Array, "r"],
         added: Float[Array, "M"],
-        numbers: Numbers,
         nugget: Float[Array, ""],
     ) -> "LowRankLeftOut":
-        def one(part: Float[Array, "r n"], _, factor, a):
-            return a @ part, jnp.sum(solve_half(factor, part) ** 2, axis=0)
-
-        seen, known = features.by_row(one, (), middle, coefficients)
-        rhs = features.rows.target
-        weights = (rhs - seen) / added
-        precision = (1.0 - known / added) / added
+        numbers = rows.numbers(conditions)
+        some = features.of(tuple(b for c in conditions for b in rows.stacks[c].batches))
+        (known,) = some.by_row(
+            lambda part, _, factor: (jnp.sum(solve_half(factor, part) ** 2, axis=0),), (), middle
+        )
+        dual = (rows.target - features.times(coefficients)) / added
         return LowRankLeftOut(
-            weights[numbers],
-            precision[numbers],
+            dual[numbers],
+            (1.0 - known / added[numbers]) / added[numbers],
             features,
+            some,
             middle,
             coefficients,
-            rhs,
+            dual,
             added,
             numbers,
+            known,
             nugget,
         )
 
-    def along(
-        self, model: Model, theta: Float[Array, "p"], direction: Float[Array, "p"]
-    ) -> tuple[Float[Array, "d"], Float[Array, "d"]]:
+    def slopes(
+        self, model: Model, theta: Float[Array, "p"]
+    ) -> tuple[Float[Array, "p d"], Float[Array, "p d"]]:
         def moving(t: Float[Array, "p"]):
             kernels, rows = model(t)
             return eqx.filter(kernels, eqx.is_inexact_array), added_to(kernels, rows, self.nugget)
 
-        slope, widened = jax.jvp(moving, (theta,), (direction,))[1]
-        features, a = self.features.along(slope), self.coefficients
-        z = (self.rhs - self.features.times(a)) / self.added
+        def along(direction: Float[Array, "p"]):
+            return jax.jvp(moving, (theta,), (direction,))[1]
 
-        def sums(parts, numbers):
-            f, e = parts
-            weight, change, dual = numbers
-            pulled = weight * (a @ e + change * dual)
-            return (f * weight) @ e.T, (f * (weight**2 * change)) @ f.T, e @ dual - f @ pulled
+        directions, widened = jax.vmap(along)(jnp.eye(len(theta)))
+        features, a = self.features.along(directions), self.coefficients
 
-        crossed, spread, pull = features.summed(sums, (1.0 / self.added, widened, z))
-        square = features.square_slope()
-        bent = square + crossed + crossed.T - spread
-        turned = solve_with(self.middle, pull - square @ a)
+        def sums(parts: Parts, numbers, a):
+            f, (weight, dual, *changes) = parts.features, numbers
+            scaled = f * weight
 
-        def one(parts, _, factor, bent, a, turned):
-            f, e = parts
+            def one(direction, change):
+                e = parts.slope(direction)
+                pulled = weight * (a @ e + change * dual)
+                # Half of ∂T here, and half in the transpose.
+                crossed = scaled @ (e - (0.5 * weight * change) * f).T
+                return crossed, e @ dual - f @ pulled
+
+            return jax.lax.map(lambda args: one(*args), (parts.directions, jnp.stack(changes)))
+
+        crossed, pull = features.summed(sums, (1.0 / self.added, self.dual, *widened), a)
+        square = features.square_slopes()
+        bent = square + crossed + crossed.mT
+        turned = jax.vmap(lambda p, d: solve_with(self.middle, p - d @ a))(pull, square)
+
+        def rows(parts: Parts, _, factor, bent, a, turned):
+            f = parts.features
             g = solve_with(factor, f)
-            return a @ e + turned @ f, jnp.sum(g * (2.0 * e - bent @ g), axis=0), jnp.sum(f * g, 0)
 
-        seen, known, share = features.by_row(one, (), self.middle, bent, a, turned)
-        weights = -(seen + widened * z) / self.added
-        precision = (-widened - known + 2.0 * share * widened / self.added) / self.added**2
-        return weights[self.numbers], precision[self.numbers]
+            def one(direction, bent, turned):
+                e = parts.slope(direction)
+                return a @ e + turned @ f, jnp.sum(g * (2.0 * e - bent @ g), axis=0)
+
+            found = jax.lax.map(lambda args: one(*args), (parts.directions, bent, turned))
+            return tuple(part for both in found for part in both)
+
+        found = self.some.along(directions).by_row(rows, (), self.middle, bent, a, turned)
+        seen, known = jnp.stack(found).reshape(2, len(theta), -1)
+        added, widened = self.added[self.numbers], widened[:, self.numbers]
+        weights = -(seen + widened * self.weights) / added
+        precision = (-widened - known + 2.0 * self.known * widened / added) / added**2
+        return weights, precision
 
 
 def added_to(kernels: Kernels, rows: Rows, nugget: Float[Array, ""]) -> Float[Array, "M"]:

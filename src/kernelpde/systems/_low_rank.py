@@ -44,7 +44,7 @@ from kernelpde.functionals import (
 from kernelpde.linalg import LINEAR, Dense, DenseFactor, cholesky, solve_half, solve_with
 from kernelpde.problem import Block, Residual, Rows
 from kernelpde.systems._features import Features
-from kernelpde.systems._left_out import LowRankLeftOut, Numbers
+from kernelpde.systems._left_out import LowRankLeftOut
 from kernelpde.systems._pivots import Pivots, pivots
 from kernelpde.systems._system import AbstractPlan, AbstractSolved, with_zeros
 
@@ -132,15 +132,16 @@ class LowRankSolved(AbstractSolved):
     def without_factor(self) -> "LowRankSolved":
         return eqx.tree_at(lambda s: s.basis, self, None)
 
-    def left_out(self, kernels: Kernels, rows: Rows, numbers: Numbers) -> LowRankLeftOut:
+    def left_out(self, kernels: Kernels, rows: Rows, conditions: tuple[int, ...]) -> LowRankLeftOut:
         assert self.basis is not None
         few, basis = self.stacks[0].batches[0], self.basis
         return LowRankLeftOut.of(
-            Features(kernels, rows, few, basis.root, self.mesh),
+            Features(kernels, rows.batches, few, basis.root, self.mesh),
+            rows,
+            conditions,
             basis.middle,
             basis.coefficients,
             self.added,
-            numbers,
             self.nugget,
         )
 
@@ -268,7 +269,7 @@ class LowRankPlan(AbstractPlan):
         square = gram(kernels, few, few)
         root = _factored(jax.lax.stop_gradient(square), self.solver.largest_nugget)
         held = jax.lax.stop_gradient((kernels, rows, added, rhs))
-        features = Features(*held[:2], few, root, self.mesh)
+        features = Features(held[0], held[1].batches, few, root, self.mesh)
         middle, first = features.normal_equations(*held[2:])
         factor, definite = cholesky(middle)
         coefficients = solve_with(factor, first)

@@ -28,7 +28,7 @@ from kernelpde.functionals import (
 )
 from kernelpde.linalg import LINEAR
 from kernelpde.problem import Block, Residual, Rows
-from kernelpde.systems._left_out import AbstractLeftOut, Numbers
+from kernelpde.systems._left_out import AbstractLeftOut
 from kernelpde.systems._local import Local, Nearby
 
 
@@ -123,13 +123,15 @@ class AbstractSolved(eqx.Module):
         - `coefficients`: what v is kept as.
         """
 
-    def left_out(self, kernels: Kernels, rows: Rows, numbers: Numbers) -> AbstractLeftOut:
-        """What is predicted of some rows, each left out in turn.
+    def left_out(
+        self, kernels: Kernels, rows: Rows, conditions: tuple[int, ...]
+    ) -> AbstractLeftOut:
+        """What is predicted of the rows of some conditions, each left out in turn.
 
         **Arguments:**
 
         - `kernels`, `rows`: what u was found with.
-        - `numbers`: which rows.
+        - `conditions`: their numbers.
         """
         raise NotImplementedError(f"{type(self).__name__} has no inverse.")
 

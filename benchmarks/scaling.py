@@ -2,7 +2,7 @@
 
     python benchmarks/scaling.py CASE
 
-with CASE one of dense, low-rank, sparse, step, learning, processes; each writes
+with CASE one of dense, low-rank, sparse, step, learning, darcy, processes; each writes
 `results/scaling-CASE.json`. Every size runs in a process of its own, whose peak memory is read.
 """
 
@@ -25,7 +25,7 @@ from _report import write
 import kernelpde as kp
 from kernelpde.bilevel import Loss, Parameters
 from kernelpde.bilevel._evaluation import loss_and_normal, loss_and_state
-from kernelpde.gallery import Example, elliptic
+from kernelpde.gallery import Example, darcy, elliptic
 from kernelpde.problem import linearised
 from kernelpde.systems import chosen
 
@@ -33,6 +33,9 @@ SIZES = {
     "low-rank": (10_000, 100_000, 1_000_000),
     "sparse": (6_500, 25_000, 100_000, 250_000),
 }
+ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1"}
+"""For many small matrices: threads of BLAS would only wait for each other."""
+
 LENGTHSCALE = {"low-rank": 0.12, "sparse": 0.3}
 
 
@@ -182,12 +185,49 @@ def learned(rows: int) -> dict[str, Any]:
     }
 
 
-def member(process: int, processes: int, rows: int) -> dict[str, Any]:
+def inverse() -> dict[str, Any]:
+    """Kernels from 5,000 observations, then from 60,000, with a posterior for the latter."""
+    few, many = darcy(observations=5_000), darcy(observations=60_000)
+    show = lambda record: print(record.step, record.loss, record.hyperparameters, flush=True)  # noqa: E731
+    stages, problem = [], few.problem
+    for example, points in (
+        (few, {"equation": 4_000, "boundary": 400}),
+        (many, {"equation": 38_000, "boundary": 2_000}),
+    ):
+        problem = example.problem.with_kernels(problem.kernels)
+        begun = time.perf_counter()
+        found = kp.learn(problem, points, starts=example is few, tolerance=1e-2, callback=show)
+        seconds = time.perf_counter() - begun
+        problem, solution = found.problem, found.solution
+        begun = time.perf_counter()
+        deviation = np.asarray(kp.posterior(solution)["a"].deviation(example.grid))
+        missed = np.asarray(solution["a"](example.grid)) - example.references["a"](example.grid)
+        stages.append(
+            {
+                "rows": sum(block.count for block in solution.blocks),
+                "solver": solution.solver,
+                "outer steps": len(found.history),
+                "evaluations": found.factorisations,
+                "seconds": seconds,
+                "seconds for standard deviations": time.perf_counter() - begun,
+                "hyperparameters": json.loads(json.dumps(problem.hyperparameters, default=float)),
+                "relative error of a": example.errors(solution)["a"]["relative"],
+                "part of a within two standard deviations": float(
+                    np.mean(np.abs(missed) < 1.96 * deviation)
+                ),
+                "gigabytes": peak(),
+            }
+        )
+    return {"stages": stages}
+
+
+def member(case: str, process: int, processes: int, rows: int) -> dict[str, Any]:
     """One of several processes that take a learning step together."""
     if processes > 1:
         jax.distributed.initialize("127.0.0.1:12356", processes, process)
     mesh = jax.make_mesh((jax.device_count(),), ("rows",))
-    loss, parameters = loss_of(elliptic(0.12), rows, kp.LowRank(nugget=1e-10), mesh)
+    solver = kp.Sparse(nugget=1e-8) if case == "sparse" else kp.LowRank(nugget=1e-8)
+    loss, parameters = loss_of(example_for(case), rows, solver, mesh)
     found, first, seconds = timed(loss_and_normal, jnp.asarray(parameters.vector), loss)
     return {
         "processes": processes,
@@ -199,7 +239,7 @@ def member(process: int, processes: int, rows: int) -> dict[str, Any]:
     }
 
 
-def together(rows: int) -> dict[str, Any]:
+def together(case: str, rows: int) -> dict[str, Any]:
     """A learning step by one process on one core, and by two on one core each."""
     runs = {}
     for processes in (1, 2):
@@ -210,10 +250,12 @@ def together(rows: int) -> dict[str, Any]:
                     sys.executable,
                     __file__,
                     "member",
+                    case,
                     f"{process},{processes},{rows}",
                 ],
                 stdout=subprocess.PIPE,
                 text=True,
+                env=os.environ | ONE_THREAD,
             )
             for process in range(processes)
         ]
@@ -235,7 +277,7 @@ def alone(*arguments: str) -> dict[str, Any]:
         stdout=subprocess.PIPE,
         text=True,
         check=True,
-        env=os.environ,
+        env=os.environ | (ONE_THREAD if "sparse" in arguments else {}),
     )
     return json.loads(answer.stdout.splitlines()[-1])
 
@@ -248,7 +290,7 @@ def main() -> None:
     elif case == "one-step":
         print(json.dumps(stepped(rest[0], int(rest[1]))))
     elif case == "member":
-        print(json.dumps(member(*map(int, rest[0].split(",")))))
+        print(json.dumps(member(rest[0], *map(int, rest[1].split(",")))))
     elif case in SIZES:
         runs = []
         for rows in map(int, rest) if rest else SIZES[case]:
@@ -274,7 +316,10 @@ def main() -> None:
     elif case == "learning":
         write("scaling-learning", learned(25_000))
     elif case == "processes":
-        write("scaling-processes", together(40_000))
+        both = {"low rank": together("low-rank", 40_000), "sparse": together("sparse", 8_000)}
+        write("scaling-processes", both)
+    elif case == "darcy":
+        write("scaling-darcy", inverse())
     else:
         raise SystemExit(__doc__)
 

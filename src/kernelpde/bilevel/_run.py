@@ -20,6 +20,7 @@ from kernelpde.bilevel._evaluation import (
     evaluator,
     linearise,
     loss_and_state,
+    loss_without_derivatives,
     losses,
     row_scales,
     view_of,
@@ -50,7 +51,7 @@ from kernelpde.errors import InputError
 from kernelpde.functionals import Kernels
 from kernelpde.problem import Block, Problem, Rows
 from kernelpde.solve import GaussNewton, LevenbergMarquardt
-from kernelpde.systems import AbstractPlan, LowRank, Solver, Sparse, chosen
+from kernelpde.systems import AbstractPlan, DensePlan, LowRank, Solver, Sparse, chosen
 
 _LARGEST = 20.0
 """A hyperparameter whose logarithm is beyond this has run away."""
@@ -281,8 +282,10 @@ class Run:
         relative = np.sqrt(rows / (2.0 * max(self.history[-1].loss, 1e-300)))
         return Around(jnp.asarray(self.variation[0]), jnp.asarray(self.variation[1] * relative))
 
-    def _evaluate(self, loss: Loss) -> Callable[[np.ndarray], Evaluation]:
-        compiled = evaluator(loss, self.optimizer.curvature)
+    def _evaluate(self, loss: Loss, derivatives: bool = True) -> Callable[[np.ndarray], Evaluation]:
+        compiled = (
+            evaluator(loss, self.optimizer.curvature) if derivatives else loss_without_derivatives
+        )
 
         def evaluate(theta: np.ndarray) -> Evaluation:
             if not np.isfinite(theta).all() or np.max(np.abs(theta)) > _LARGEST:
@@ -452,8 +455,10 @@ class Run:
     def step(self, tolerance: float) -> None:
         """Linearise, lower the outer loss, move the state."""
         loss, blocks, view = self._loss(self.kernels)
-        evaluate = self._evaluate(loss)
         state_alone = tolerance > 0.0 and self.pace.state_alone()
+        # Derivatives that are not needed cost less than another program, but for many rows.
+        small = isinstance(loss.plan, DensePlan)
+        evaluate = self._evaluate(loss, derivatives=small or not state_alone)
         if state_alone:
             best = evaluate(self.theta)
         else:

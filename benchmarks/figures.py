@@ -1,9 +1,10 @@
 """The figures of the documentation.
 
-    python benchmarks/figures.py [learning|inverse|rough]
+    python benchmarks/figures.py [learning|inverse|rough|scaling]
 
-draws `docs/figures/learning-*.png`, `inverse-*.png` and `rough-*.png`, all if none is named.
-`inverse` also reads `results/inverse-coverage.json`.
+draws `docs/figures/learning-*.png`, `inverse-*.png`, `rough-*.png` and `scaling.png`, all if none
+is named. `inverse` also reads `results/inverse-coverage.json`, and `scaling` only results: it also
+writes the tables of `docs/scaling.md`.
 """
 
 import json
@@ -15,6 +16,7 @@ import jax
 import matplotlib as mpl
 import numpy as np
 from _report import RESULTS
+from _scaling_page import curves, tables
 from matplotlib import pyplot as plt
 from scipy.stats import binom
 
@@ -217,6 +219,7 @@ GROUPS = {
     "learning": (paths, landscape),
     "inverse": (inversion, calibration),
     "rough": (shock, kink),
+    "scaling": (curves, tables),
 }
 
 

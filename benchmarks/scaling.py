@@ -54,7 +54,7 @@ def points_for(rows: int) -> dict[str, int]:
 def solved(case: str, rows: int) -> dict[str, Any]:
     """A nonlinear solve to convergence, everything included, and its error."""
     example = example_for(case)
-    solver = kp.Sparse() if case == "sparse" else kp.LowRank()
+    solver = {"dense": kp.Dense(), "sparse": kp.Sparse(), "low-rank": kp.LowRank()}[case]
     begun = time.perf_counter()
     solution = kp.solve(example.problem, points_for(rows), solver=solver)
     seconds = time.perf_counter() - begun
@@ -305,8 +305,9 @@ def main() -> None:
                 report["exponent of a step"] = float((slope / size)[0])
             write(f"scaling-{case}", report)
     elif case == "dense":
-        runs = [alone("one-step", "dense", str(rows)) for rows in (10_000, 20_000)]
-        write("scaling-dense", {"learning step": runs})
+        runs = [alone("one", "dense", str(rows)) for rows in (1_250, 2_500, 5_000, 10_000)]
+        steps = [alone("one-step", "dense", str(rows)) for rows in (10_000, 20_000)]
+        write("scaling-dense", {"runs": runs, "learning step": steps})
     elif case == "step":
         runs = {
             "low rank": alone("one-step", "low-rank", "100000"),

@@ -11,9 +11,14 @@ from scipy.spatial import KDTree
 
 import kernelpde as kp
 from kernelpde.bilevel import Loss, Parameters
-from kernelpde.bilevel._evaluation import loss_and_gradient, loss_and_normal, loss_and_state
-from kernelpde.functionals import gram
-from kernelpde.gallery import elliptic
+from kernelpde.bilevel._evaluation import (
+    density_and_normal,
+    loss_and_gradient,
+    loss_and_normal,
+    loss_and_state,
+)
+from kernelpde.functionals import Functionals, Term, gram
+from kernelpde.gallery import darcy, elliptic
 from kernelpde.problem import linearised
 from kernelpde.systems import DensePlan, LowRankPlan, SparsePlan, _choice, chosen
 from kernelpde.systems._factor import Pattern, factorised, precision_times
@@ -255,3 +260,105 @@ def test_sparse_refuses_averages():
     )
     with pytest.raises(kp.InputError, match="averages"):
         kp.solve(problem, {"boundary": 40}, solver=kp.Sparse())
+
+
+@pytest.fixture(scope="module")
+def noisy():
+    """Darcy's problem at a smooth state, with many observations."""
+    problem = darcy(0.5, observations=300).problem
+    blocks = problem.collocate({"equation": 700, "boundary": 100})
+    entries = tuple(
+        jnp.stack(
+            [
+                jnp.sin(2 * b.points[:, 0] + k) * jnp.cos((k + 1) * b.points[:, 1])
+                for k in range(len(r.nonlinear))
+            ],
+            axis=1,
+        )
+        if r.nonlinear
+        else jnp.zeros((len(b.points), 0))
+        for r, b in zip(problem.residuals, blocks, strict=True)
+    )
+    return problem, blocks, linearised(problem.residuals, blocks, entries)
+
+
+def density_with(noisy, solver):
+    problem, blocks, rows = noisy
+    learned = problem.with_noises((None, None, jnp.log(jnp.asarray(1e-3))))
+    plan = chosen(solver, problem.kernels, problem.residuals, blocks).plan
+    parameters = Parameters.of(learned.kernels, learned.noises)
+    return Loss(parameters, rows, None, jnp.ones(0), plan, None, data=(2,), near=())
+
+
+def test_density_of_data_at_low_rank_is_that_of_dense_and_has_its_gradient(noisy):
+    """The loss itself is rounding at the level of 1e-7: differences want a long step."""
+    few, dense = (density_with(noisy, s) for s in (kp.LowRank(1e-7), kp.Dense(1e-7, 1e-6, 0)))
+    theta = jnp.asarray(few.parameters.vector)
+    assert len(theta) == 5
+    value, gradient, normal, _ = density_and_normal(theta, few)
+    expected = density_and_normal(theta, dense)
+    assert float(value) == pytest.approx(float(expected[0]), rel=1e-5)
+    size = float(jnp.max(jnp.abs(expected[1])))
+    np.testing.assert_allclose(gradient, expected[1], atol=2e-3 * size)
+    scale = np.sqrt(np.outer(*2 * [np.diag(expected[2])]))
+    np.testing.assert_allclose(normal / scale, expected[2] / scale, atol=1e-2)
+    step = 1e-2
+    slopes = [
+        (float(loss_and_state(theta + h, few)[0]) - float(loss_and_state(theta - h, few)[0]))
+        / (2 * step)
+        for h in step * jnp.eye(len(theta))
+    ]
+    np.testing.assert_allclose(gradient, slopes, atol=2e-3 * size)
+
+
+def test_standard_deviations_at_low_rank_are_those_of_dense(noisy):
+    problem, blocks, rows = noisy
+    left, right = (
+        Functionals(jnp.asarray(np.random.default_rng(n).random((7, 2))), jnp.ones((7, 1)), (term,))
+        for n, term in enumerate((Term(0, ((0, 0),)), Term(1, ((1, 0),))))
+    )
+    found = []
+    for solver in (kp.LowRank(1e-8), kp.Dense(1e-8, 1e-6, 0)):
+        plan = chosen(solver, problem.kernels, problem.residuals, blocks).plan
+        solved = plan.solve(problem.kernels, rows, rows.variance, rows.target, 0)
+        arguments = (problem.kernels, rows)
+        found.append(
+            (
+                jnp.sqrt(solved.variance(*arguments, left)),
+                jnp.sqrt(solved.variance(*arguments, right)),
+                solved.covariance(*arguments, left, right),
+                solved.energy(rows.target),
+            )
+        )
+    for few, dense in zip(*found, strict=True):
+        np.testing.assert_allclose(few, dense, rtol=1e-2, atol=5e-3 * np.max(np.abs(dense)))
+    np.testing.assert_allclose(
+        found[0][0] ** 2, jnp.diag(solved.covariance(problem.kernels, rows, left, left)), rtol=2e-2
+    )
+
+
+def test_folds_are_refused_where_there_is_no_inverse(noisy):
+    problem, _, _ = noisy
+    with pytest.raises(kp.InputError, match="no inverse"):
+        kp.learn(problem, {"equation": 100, "boundary": 40}, solver=kp.Sparse())
+    with pytest.raises(kp.InputError, match="no inverse"):
+        kp.learn(
+            GAUSSIAN.problem,
+            {"equation": 100, "boundary": 40},
+            validation=kp.Folds(),
+            solver=kp.LowRank(),
+        )
+
+
+def test_time_is_estimated_before_a_large_solve(monkeypatch, caplog):
+    """Within a factor of five of what a step takes."""
+    monkeypatch.setattr(_choice, "_SMALL", 1000)
+    caplog.set_level("INFO", "kernelpde.systems")
+    solution = kp.solve(GAUSSIAN.problem, {"equation": 5000, "boundary": 400})
+    problem = GAUSSIAN.problem
+    choice = chosen(kp.Automatic(), problem.kernels, problem.residuals, solution.blocks)
+    assert choice.seconds is not None
+    took = np.median([record.seconds for record in solution.history[1:]])
+    assert 0.2 < choice.seconds / took < 5.0
+    assert "A step takes some" in caplog.text
+    assert "rank" in solution.solver

@@ -124,6 +124,7 @@ class Run:
         self.evaluations: list[LearningRecord] = []
         self.factorisations = 0
         self.nugget = solver.nugget
+        self.announced: type | None = None
         self.result: LEARNING | None = None
 
     @property
@@ -268,7 +269,9 @@ class Run:
             learning=True,
             without=_unable(self.plan),
         )
-        self.choice = choice
+        if type(choice.plan) is not self.announced:
+            choice.announce()
+            self.announced = type(choice.plan)
         return choice.plan
 
     def _regularizer(self, rows: int) -> AbstractRegularizer | None:

@@ -29,6 +29,7 @@ from kernelpde.inference import posterior
 from kernelpde.kernels import Gibbs
 from kernelpde.reproduce import PARTS, reproduce
 from kernelpde.solve import Solution, load_solution, solution_notes
+from kernelpde.systems import in_words
 
 app = typer.Typer(
     help="Nonlinear PDEs with Gaussian processes that learn their own kernel.",
@@ -65,8 +66,9 @@ def _root(
 ) -> None:
     """Nonlinear PDEs with Gaussian processes that learn their own kernel."""
     del version
-    if verbose:
-        logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
+    logging.basicConfig(format="%(message)s", stream=sys.stderr)
+    # Which solver a large problem gets, and how long a step takes, is said in any case.
+    logging.getLogger("kernelpde" if verbose else "kernelpde.systems").setLevel(logging.INFO)
 
 
 @app.command()
@@ -382,7 +384,7 @@ def _show_facts(facts: dict[str, Any]) -> None:
         for what in ("solve", "learn"):
             lines.append(
                 f"{found['rows']} rows, dense, {what}: about {found['gigabytes'][what]:.2g} GB and "
-                f"{_duration(found['seconds'][what])} on the CPU"
+                f"{in_words(found['seconds'][what])} on the CPU"
             )
         if found["fits"] is False:
             lines.append("A dense matrix of that size does not fit into this machine's memory.")
@@ -390,13 +392,6 @@ def _show_facts(facts: dict[str, Any]) -> None:
     else:
         lines.append("kernelpde doctor --rows 5000 says what a system of that size would take.")
     typer.echo("\n".join(lines))
-
-
-def _duration(seconds: float) -> str:
-    for limit, size, unit in ((120, 1, "s"), (7200, 60, "min"), (float("inf"), 3600, "h")):
-        if seconds < limit:
-            return f"{seconds / size:.2g} {unit}"
-    raise AssertionError
 
 
 def main() -> None:

@@ -17,6 +17,7 @@ from kernelpde.gallery._inverse import darcy as darcy
 from kernelpde.gallery._inverse import gray_scott_rates as gray_scott_rates
 from kernelpde.gallery._inverse import source as source
 from kernelpde.gallery._inverse import string as string
+from kernelpde.gallery._large import darcy_large as darcy_large
 from kernelpde.gallery._large import elliptic_3d as elliptic_3d
 from kernelpde.gallery._large import elliptic_matern as elliptic_matern
 from kernelpde.gallery._references import ColeHopf as ColeHopf
@@ -39,6 +40,7 @@ EXAMPLES: dict[str, Callable[..., Example]] = {
     "layer": layer,
     "darcy": darcy,
     "darcy-3x": partial(darcy, observations=180),
+    "darcy-large": darcy_large,
     "gray-scott-rates": gray_scott_rates,
     "source": source,
     "string": string,

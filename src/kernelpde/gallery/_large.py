@@ -2,8 +2,9 @@
 
     -Δu + u³ = f in (0, 1)³,    u = 0 on the boundary,
 
-with f such that u = sin πx sin πy sin πz + ½ sin 2πx sin 2πy sin 2πz; and the equation of section
-5.1 of the paper with a kernel of finite smoothness.
+with f such that u = sin πx sin πy sin πz + ½ sin 2πx sin 2πy sin 2πz; the equation of section 5.1
+of the paper with a kernel of finite smoothness; and Darcy's problem with a thousand times as many
+observations.
 """
 
 import dataclasses
@@ -15,6 +16,7 @@ from jaxtyping import Array, Float
 from kernelpde.functionals import Jet
 from kernelpde.gallery._elliptic import elliptic
 from kernelpde.gallery._example import Example, product_grid
+from kernelpde.gallery._inverse import darcy
 from kernelpde.geometry import Box
 from kernelpde.kernels import Gaussian, Matern
 from kernelpde.problem import Condition, Field, Problem
@@ -83,5 +85,19 @@ def elliptic_matern(lengthscale: float = 0.3) -> Example:
         summary="-Lap u + u^3 = f with a kernel of finite smoothness, 25,000 points",
         points={"equation": 24_400, "boundary": 600},
         training={"equation": 900, "boundary": 120},
+        sampling="halton",
+    )
+
+
+def darcy_large(lengthscale: float = 0.18, seed: int = 0) -> Example:
+    """Darcy's problem with 60,000 observations and 40,000 points for equation and boundary.
+
+    **Arguments:** as for `darcy`.
+    """
+    return dataclasses.replace(
+        darcy(lengthscale, seed, observations=60_000),
+        name="darcy-large",
+        points={"equation": 38_000, "boundary": 2_000},
+        training={"equation": 38_000, "boundary": 2_000},
         sampling="halton",
     )

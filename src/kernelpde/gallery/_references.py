@@ -166,7 +166,7 @@ class ChebyshevDarcy:
     def __call__(self, points: Float[np.ndarray, "n 2"]) -> Float[np.ndarray, "n"]:
         """u at points."""
         left, right = self._interpolation(points[:, 0]), self._interpolation(points[:, 1])
-        return np.einsum("ni,ij,nj->n", left, self._values, right)
+        return np.sum((left @ self._values) * right, axis=1)
 
 
 @dataclass(frozen=True)

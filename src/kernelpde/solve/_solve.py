@@ -162,6 +162,7 @@ def solve(
     choice = chosen(
         Automatic() if solver is None else solver, problem.kernels, problem.residuals, blocks, mesh
     )
+    choice.announce()
     choice = replace(choice, plan=choice.plan.prepared(problem.kernels))
     iteration = _Iteration(problem, blocks, choice, method, callback)
     if start is not None:

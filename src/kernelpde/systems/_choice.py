@@ -1,6 +1,7 @@
 """Which solver a problem gets, and why."""
 
-from dataclasses import dataclass
+import logging
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import equinox as eqx
@@ -11,6 +12,7 @@ from kernelpde.functionals import Kernels, one_axis
 from kernelpde.linalg import Dense
 from kernelpde.memory import LEARN, SOLVE, fits, require_bytes, require_memory
 from kernelpde.problem import Block, Residual
+from kernelpde.systems._cost import in_words, operations_per_second
 from kernelpde.systems._dense import DensePlan
 from kernelpde.systems._low_rank import LowRank, LowRankPlan
 from kernelpde.systems._pivots import Pivots
@@ -25,6 +27,10 @@ _LARGE = 12_000
 
 _RATIO = 10
 """With fewer rows per inducing functional the derivative of the low-rank solution is rounding."""
+
+
+_LEARNING = 2.5
+"""What derivatives in the kernels take in addition."""
 
 
 class Automatic(eqx.Module):
@@ -53,10 +59,17 @@ class Choice:
 
     - `plan`: what it has settled for the problem.
     - `reason`: which one it is and why, in words.
+    - `seconds`: about how long a step takes, if there are many rows.
     """
 
     plan: AbstractPlan
     reason: str
+    seconds: float | None = None
+
+    def announce(self) -> None:
+        """Tell Python's `logging` before long work begins."""
+        if self.seconds is not None:
+            logging.getLogger("kernelpde.systems").info(self.reason)
 
 
 def automatic_for(rows: int) -> str:
@@ -92,6 +105,26 @@ def chosen(
     """
     mesh = None if mesh is None else one_axis(mesh)
     rows = sum(b.count * len(r.components) for b, r in zip(blocks, residuals, strict=True))
+    choice = _choice(solver, kernels, residuals, blocks, rows, mesh, learning, without)
+    if rows <= _SMALL:
+        return choice
+    devices = 1 if mesh is None or isinstance(choice.plan, DensePlan) else mesh.size
+    operations = (_LEARNING if learning else 1.0) * choice.plan.operations(rows) / devices
+    seconds = operations / operations_per_second()
+    reason = f"{choice.reason} A step takes some {in_words(seconds)}."
+    return replace(choice, reason=reason, seconds=seconds)
+
+
+def _choice(
+    solver: Solver,
+    kernels: Kernels,
+    residuals: tuple[Residual, ...],
+    blocks: tuple[Block, ...],
+    rows: int,
+    mesh: Mesh | None,
+    learning: bool,
+    without: tuple[type, ...],
+) -> Choice:
     if isinstance(solver, without):
         raise InputError(
             f"{type(solver).__name__}: this solver has no inverse. Folds need Dense(); the density "

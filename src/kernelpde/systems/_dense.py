@@ -84,12 +84,11 @@ class DensePlan(AbstractPlan):
     solver: Dense
 
     @property
-    def nugget(self) -> float | Float[Array, ""]:
-        return self.solver.nugget
-
-    @property
     def refinement(self) -> int:
         return self.solver.refinement
+
+    def operations(self, rows: int) -> float:
+        return 0.5 * rows**3
 
     def zero(
         self, residuals: tuple[Residual, ...], blocks: tuple[Block, ...]

@@ -40,6 +40,14 @@ class Pattern(eqx.Module):
     mesh: Mesh | None = eqx.field(static=True, default=None)
 
     @property
+    def entries(self) -> float:
+        """Of the Gram matrices of all supernodes."""
+        return sum(
+            float(rows.shape[0] * rows.shape[1] * (rows.shape[2] + columns.shape[2]) ** 2)
+            for rows, columns in zip(self.rows, self.columns, strict=True)
+        )
+
+    @property
     def bytes(self) -> float:
         """The memory of a factor with this pattern, on each device."""
         whole = sum(

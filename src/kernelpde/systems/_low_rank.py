@@ -215,14 +215,8 @@ class LowRankPlan(AbstractPlan):
     stack: Stack
     mesh: Mesh | None = eqx.field(static=True, default=None)
 
-    @property
-    def nugget(self) -> float | Float[Array, ""]:
-        return self.solver.nugget
-
-    @property
-    def refinement(self) -> int:
-        # With more rows than functionals sweeps do not remove the nugget.
-        return 0
+    def operations(self, rows: int) -> float:
+        return 4.0 * rows * len(self.stack.points) ** 2
 
     @staticmethod
     def of(solver: LowRank, found: Pivots, mesh: Mesh | None) -> "LowRankPlan":

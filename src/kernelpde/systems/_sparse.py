@@ -36,6 +36,9 @@ from kernelpde.systems._system import AbstractPlan, AbstractSolved, with_zeros
 _ELSEWHERE = 4.0
 """How far a point that is no collocation point sees, in units of the finest length scale."""
 
+_PER_ENTRY = 1000.0
+"""Operations for each entry of the small Gram matrices, everything included."""
+
 _TOP = 256
 """So many points are ordered one by one and see all before them."""
 
@@ -353,13 +356,10 @@ class SparsePlan(AbstractPlan):
     reach: float
     factor: Factor | None = None
 
-    @property
-    def nugget(self) -> float | Float[Array, ""]:
-        return self.solver.nugget
-
-    @property
-    def refinement(self) -> int:
-        return 0
+    def operations(self, rows: int) -> float:
+        del rows
+        # Small Gram matrices and conjugate gradients take more than small factors do.
+        return _PER_ENTRY * self.row_pattern.entries
 
     @property
     def bytes(self) -> float:

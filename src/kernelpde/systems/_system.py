@@ -160,17 +160,28 @@ class AbstractSolved(eqx.Module):
 
 
 class AbstractPlan(eqx.Module):
-    """What is settled on the host before anything is compiled: an order, pivots, a pattern."""
+    """What is settled on the host before anything is compiled: an order, pivots, a pattern.
+
+    **Attributes:**
+
+    - `solver`: its numbers.
+    """
+
+    solver: eqx.AbstractVar[Any]
 
     @property
-    @abc.abstractmethod
     def nugget(self) -> float | Float[Array, ""]:
         """η, what a row may miss relative to its prior variance."""
+        return self.solver.nugget
 
     @property
-    @abc.abstractmethod
     def refinement(self) -> int:
-        """Sweeps after a final solve."""
+        """Sweeps after a final solve; only with a factor of the whole matrix do they help."""
+        return 0
+
+    @abc.abstractmethod
+    def operations(self, rows: int) -> float:
+        """About how many a step with so many rows takes, for an estimate of its time."""
 
     def prepared(self, kernels: Kernels) -> "AbstractPlan":
         """With everything that can be done once if the kernels stay."""

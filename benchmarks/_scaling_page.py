@@ -135,8 +135,8 @@ def _steps() -> str:
 def _learning() -> str:
     run = results("learning")
     return (
-        f"{run['outer steps']} outer steps with the sparse solver at {run['rows']:,} rows bring the "
-        f"lengthscale from 0.1 to {run['lengthscale']:.2f} and the error from "
+        f"{run['outer steps']} outer steps with the sparse solver at {run['rows']:,} rows bring "
+        f"the lengthscale from 0.1 to {run['lengthscale']:.2f} and the error from "
         f"{run['l2 before']:.1e} to {run['l2 after']:.1e}, in {run['seconds'] / 60:.0f} minutes."
     )
 

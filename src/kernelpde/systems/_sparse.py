@@ -29,7 +29,8 @@ from kernelpde.linalg import LINEAR
 from kernelpde.problem import Block, Residual, Rows
 from kernelpde.systems._factor import Factor, Pattern, factorised, precision_times
 from kernelpde.systems._local import Local, Nearby, local_jets, nearby
-from kernelpde.systems._ordering import Level, levels
+from kernelpde.systems._ordering import Level
+from kernelpde.systems._sparse_order import metric_of, pool_of, row_groups
 from kernelpde.systems._supernodes import elimination
 from kernelpde.systems._system import AbstractPlan, AbstractSolved, with_zeros
 
@@ -38,9 +39,6 @@ _ELSEWHERE = 4.0
 
 _PER_ENTRY = 1000.0
 """Operations for each entry of the small Gram matrices, everything included."""
-
-_TOP = 256
-"""So many points are ordered one by one and see all before them."""
 
 
 class Sparse(eqx.Module):
@@ -81,8 +79,8 @@ class Sparse(eqx.Module):
         """Order and pattern for a problem and its points."""
         if any(block.width > 1 for block in blocks):
             raise InputError("Sparse: averages are not local; use Dense() or LowRank().")
-        metric = _metric(kernels, blocks[0].points.shape[1])
-        pool, alias, groups = _pool(residuals, blocks, metric)
+        metric = metric_of(kernels, blocks[0].points.shape[1])
+        pool, alias, groups = pool_of(residuals, blocks, metric)
         points = np.concatenate(
             [
                 np.tile(np.asarray(block.points), (len(residual.components), 1))
@@ -96,7 +94,7 @@ class Sparse(eqx.Module):
             _pattern(np.asarray(pool.points) * metric, groups, self.radius, mesh),
             _pattern(
                 points * metric,
-                _row_groups(residuals, blocks, metric),
+                row_groups(residuals, blocks, metric),
                 self.preconditioner_radius,
                 mesh,
             ),
@@ -109,126 +107,6 @@ def _pattern(
     points: Float[np.ndarray, "N d"], groups: list[Level], radius: float, mesh: Mesh | None
 ) -> Pattern:
     return Pattern.of(elimination(points, groups, radius, 1 if mesh is None else mesh.size), mesh)
-
-
-def _metric(kernels: Kernels, dimension: int) -> Float[np.ndarray, "d"]:
-    """What distances along each coordinate are multiplied by: lengthscales are equal then."""
-    found = [
-        np.broadcast_to(np.asarray(getattr(kernel, "lengthscale", 1.0)), (dimension,))
-        for kernel in (kernels if isinstance(kernels, tuple) else kernels.latents)
-    ]
-    scale = np.exp(np.mean(np.log(found), axis=0))
-    return scale.mean() / scale
-
-
-def _stages(residuals: tuple[Residual, ...]) -> list[list[int]]:
-    """The numbers of the conditions, those with the lowest derivatives first.
-
-    Boundary values come before equations: what they leave open is more local.
-    """
-    orders = [max(sum(gamma) for term in r.terms for gamma in term.orders) for r in residuals]
-    return [[n for n, o in enumerate(orders) if o == order] for order in sorted(set(orders))]
-
-
-def _staged(points: Float[np.ndarray, "N d"], stages: list[Int[np.ndarray, "_"]]) -> list[Level]:
-    """Points in levels, stage by stage; each is in the first stage that has it."""
-    found: list[Level] = []
-    left = np.ones(len(points), dtype=bool)
-    for stage in stages:
-        mine = np.unique(stage[left[stage]])
-        left[mine] = False
-        if mine.size:
-            found += [
-                Level(mine[level.members], level.scale) for level in levels(points[mine], _TOP)
-            ]
-    return found
-
-
-def _pool(
-    residuals: tuple[Residual, ...], blocks: tuple[Block, ...], metric: Float[np.ndarray, "d"]
-) -> tuple[Functionals, list[Int[np.ndarray, "_ _"]], list[Level]]:
-    """ψ, each once; for every point and entry of the conditions its number; the order.
-
-    For each field values at all points, from coarse to fine, then all derivatives.
-    """
-    unique, where = _places(blocks)
-    terms = sorted({term for residual in residuals for term in residual.terms})
-    stages = _stages(residuals)
-    index: dict[Term, np.ndarray] = {}
-    points, kinds, groups, last = [], [], [], []
-    start, fine = 0, 0.0
-
-    def add(term: Term, at: Int[np.ndarray, "n"]) -> None:
-        nonlocal start
-        index[term] = np.full(len(unique), -1)
-        index[term][at] = np.arange(start, start + len(at))
-        points.append(unique[at])
-        kinds.extend([term] * len(at))
-        start += len(at)
-
-    for field in sorted({term.field for term in terms}):
-        value = Term(field, ((0,) * unique.shape[1],))
-        using = [any(term.field == field for term in residual.terms) for residual in residuals]
-        parts = [
-            np.concatenate([np.zeros(0, dtype=int), *(where[n] for n in stage if using[n])])
-            for stage in stages
-        ]
-        at = np.unique(np.concatenate(parts))
-        levelled = _staged(unique * metric, parts)
-        add(value, at)
-        groups += [Level(index[value][level.members], level.scale) for level in levelled]
-        fine = max(fine, levelled[-1].scale)
-    for term in terms:
-        if term not in index:
-            used = [w for w, r in zip(where, residuals, strict=True) if term in r.terms]
-            first = start
-            add(term, np.unique(np.concatenate(used)))
-            last.append(np.arange(first, start))
-    if last:
-        groups.append(Level(np.concatenate(last), fine))
-    alias = [
-        np.stack([index[term][place] for term in residual.terms], axis=1)
-        for place, residual in zip(where, residuals, strict=True)
-    ]
-    names = tuple(sorted(set(kinds)))
-    coefficients = np.zeros((start, len(names)))
-    coefficients[np.arange(start), [names.index(kind) for kind in kinds]] = 1.0
-    pool = Functionals(jnp.asarray(np.concatenate(points)), jnp.asarray(coefficients), names)
-    return pool, alias, groups
-
-
-def _places(
-    blocks: tuple[Block, ...],
-) -> tuple[Float[np.ndarray, "N d"], list[Int[np.ndarray, "_"]]]:
-    """All points, each once, and the numbers of the points of each condition."""
-    every = np.concatenate([np.asarray(block.points) for block in blocks])
-    unique, number = np.unique(every, axis=0, return_inverse=True)
-    ends = np.cumsum([len(block.points) for block in blocks])[:-1]
-    return unique, np.split(number.reshape(-1), ends)
-
-
-def _row_groups(
-    residuals: tuple[Residual, ...], blocks: tuple[Block, ...], metric: Float[np.ndarray, "d"]
-) -> list[Level]:
-    """Rows from coarse to fine; those at one point follow each other."""
-    unique, where = _places(blocks)
-    number = np.concatenate(
-        [np.tile(w, len(r.components)) for w, r in zip(where, residuals, strict=True)]
-    )
-    ends = np.cumsum(
-        [0, *(len(w) * len(r.components) for w, r in zip(where, residuals, strict=True))]
-    )
-    found: list[Level] = []
-    for stage in _stages(residuals):
-        rows = np.concatenate([np.arange(ends[n], ends[n + 1]) for n in stage])
-        rows = rows[np.argsort(number[rows], kind="stable")]
-        mine, starts = np.unique(number[rows], return_index=True)
-        parts = np.split(rows, starts[1:])
-        found += [
-            Level(np.concatenate([parts[n] for n in level.members]), level.scale)
-            for level in levels(unique[mine] * metric, _TOP)
-        ]
-    return found
 
 
 def _with_idle(functionals: Functionals, kernels: Kernels | None = None) -> Functionals:

@@ -22,6 +22,7 @@ from scipy.stats import binom
 
 import kernelpde as kp
 from kernelpde.bilevel._run import Run
+from kernelpde.bilevel._starting import compare_starts
 from kernelpde.gallery import Example, burgers, darcy, eikonal, elliptic
 
 FIGURES = Path(__file__).parent.parent / "docs" / "figures"
@@ -84,11 +85,11 @@ def landscape() -> None:
     )
     lengthscales = np.geomspace(0.04, 1.5, 60)
     common = elliptic(0.2).problem.kernels
-    run.compare_starts()
+    compare_starts(run)
     figure, (axis, beside) = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
     for step, colour in enumerate(mpl.colormaps["viridis"](np.linspace(0, 0.92, 5))):
-        loss, _, _ = run._loss(common)
-        evaluate = run._evaluate(loss)
+        loss, _, _ = run.loss(common)
+        evaluate = run.evaluate(loss)
         values = [evaluate(np.log([at])).loss for at in lengthscales]
         axis.loglog(lengthscales, np.sqrt(values), color=colour, lw=1.5, label=f"{step}")
         best = float(np.exp(run.theta[0]))

@@ -10,6 +10,8 @@ import optax
 import pytest
 
 import kernelpde as kp
+from kernelpde.bilevel import _starting
+from kernelpde.bilevel._run import Run
 from kernelpde.gallery import elliptic, elliptic_additive
 
 SMALL = {"equation": 300, "boundary": 100}
@@ -205,3 +207,33 @@ def test_settings_out_of_range_are_refused():
         kp.Folds(1)
     with pytest.raises(kp.InputError, match="max_steps must be at least 1; got 0"):
         kp.learn(elliptic(0.3).problem, SMALL, max_steps=0)
+
+
+def test_many_rows_are_thinned_to_compare_starts(monkeypatch):
+    """The start is the one that all rows would choose, or its neighbour, from a few of them."""
+    problem, points = elliptic(0.02).problem, {"equation": 700, "boundary": 120}
+    found = []
+    for most in (10_000, 500):
+        monkeypatch.setattr(_starting, "_MANY", most)
+        monkeypatch.setattr(_starting, "_FEW", 300)
+        run = Run(
+            problem,
+            problem.collocate(points),
+            kp.HeldOut(),
+            kp.OuterLevenbergMarquardt(),
+            None,
+            kp.LevenbergMarquardt(),
+            kp.Dense(nugget=1e-10, refinement=0),
+            None,
+            0,
+            "halton",
+            True,
+            None,
+        )
+        _starting.compare_starts(run)
+        found.append((float(run.theta[0]), run.factorisations))
+    small = _starting.thinned(run, 300 / 820)
+    assert problem.row_count(small.blocks) == pytest.approx(300, abs=2)
+    assert found[0][1] == found[1][1]
+    assert abs(found[0][0] - found[1][0]) < 0.8
+    assert found[1][0] > np.log(0.05)

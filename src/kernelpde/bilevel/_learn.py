@@ -12,6 +12,7 @@ from jax.sharding import Mesh
 from kernelpde.arrays import Numbers
 from kernelpde.bilevel._checkpoint import Checkpoint
 from kernelpde.bilevel._evaluation import Parameters
+from kernelpde.bilevel._finishing import follow_exact_gradient
 from kernelpde.bilevel._optimizers import (
     AbstractOuter,
     OuterGaussNewtonCG,
@@ -22,6 +23,7 @@ from kernelpde.bilevel._pictures import LearningHistory, plot_learning
 from kernelpde.bilevel._record import LearningRecord
 from kernelpde.bilevel._result import LEARNING
 from kernelpde.bilevel._run import Run
+from kernelpde.bilevel._starting import compare_settled, compare_starts
 from kernelpde.bilevel._validation import HeldOut, Predictive, Validation, data_conditions
 from kernelpde.bilevel._warm import stationary, varying
 from kernelpde.errors import InputError, SolveError
@@ -234,11 +236,11 @@ def learn(
         if file is not None and stored is not None:
             file.restore(run, stored)
         elif starts:
-            run.compare_starts()
+            compare_starts(run)
     else:
         first = begun(problem.with_kernels(constant), OuterLevenbergMarquardt(), False, True)
         if file is None or stored is None:
-            first.compare_settled()
+            compare_settled(first)
         elif stored.constant:
             file.restore(first, stored)
         elif stored.before is not None:
@@ -267,7 +269,7 @@ def learn(
     if file is not None:
         file.write(run, before)
     if hypergradient == "exact" and run.result is not LEARNING.not_finite:
-        run.follow_exact_gradient()
+        follow_exact_gradient(run)
     learned = run.learned_problem
     if throw and run.result is LEARNING.not_finite:
         raise SolveError(f"learn: {run.result.value} Hyperparameters: {learned!r}")

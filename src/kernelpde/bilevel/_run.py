@@ -19,25 +19,21 @@ from kernelpde.bilevel._evaluation import (
     damped_direction,
     evaluator,
     linearise,
-    loss_and_state,
     loss_without_derivatives,
-    losses,
     row_scales,
     view_of,
 )
-from kernelpde.bilevel._exact import Objective, exact_gradients
 from kernelpde.bilevel._inner import View
 from kernelpde.bilevel._optimizers import (
-    LBFGS,
     AbstractOuter,
     Evaluation,
-    OuterLevenbergMarquardt,
 )
 from kernelpde.bilevel._outer import AbstractRegularizer, Around, condition_weights
 from kernelpde.bilevel._pace import Pace
 from kernelpde.bilevel._record import LearningRecord
 from kernelpde.bilevel._result import LEARNING
-from kernelpde.bilevel._starts import lengthscales, nearby, spread, variation, weak_prior
+from kernelpde.bilevel._starting import best_of
+from kernelpde.bilevel._starts import nearby, variation, weak_prior
 from kernelpde.bilevel._validation import (
     Folds,
     Fresh,
@@ -58,12 +54,6 @@ _LARGEST = 20.0
 
 _BETTER = 0.9
 """How much lower the loss elsewhere must be to go there."""
-
-_SETTLING, _STILL = 12, 0.05
-"""So many inner steps a start is given, unless one changes the state by less than this."""
-
-_BATCH = 8
-"""So many starts are compared by one call of one compiled program."""
 
 
 class Run:
@@ -227,7 +217,7 @@ class Run:
             start += count
         return np.concatenate(weights)
 
-    def _loss(self, kernels: Kernels) -> tuple[Loss, tuple[Block, ...] | None, View | None]:
+    def loss(self, kernels: Kernels) -> tuple[Loss, tuple[Block, ...] | None, View | None]:
         """Linearise at the state: the outer loss of this step."""
         rows = linearise(self.residuals, self.blocks, self.train)
         blocks, view = self._validation()
@@ -285,7 +275,7 @@ class Run:
         relative = np.sqrt(rows / (2.0 * max(self.history[-1].loss, 1e-300)))
         return Around(jnp.asarray(self.variation[0]), jnp.asarray(self.variation[1] * relative))
 
-    def _evaluate(self, loss: Loss, derivatives: bool = True) -> Callable[[np.ndarray], Evaluation]:
+    def evaluate(self, loss: Loss, derivatives: bool = True) -> Callable[[np.ndarray], Evaluation]:
         compiled = (
             evaluator(loss, self.optimizer.curvature) if derivatives else loss_without_derivatives
         )
@@ -304,7 +294,7 @@ class Run:
                 reached,
                 self._direction(theta, loss) if self.optimizer.curvature == "products" else None,
             )
-            self._record(self.evaluations, evaluation.loss, theta, float(reached.nugget), None)
+            self.record(self.evaluations, evaluation.loss, theta, float(reached.nugget), None)
             return evaluation
 
         return evaluate
@@ -317,21 +307,7 @@ class Run:
 
         return direction
 
-    def _compare(self, loss: Loss, candidates: list[np.ndarray]) -> tuple[np.ndarray, float]:
-        """The θ with the lowest loss, and that loss; values only, a batch of them at a time."""
-        values = []
-        for start in range(0, len(candidates), _BATCH):
-            chosen = np.stack(candidates[start : start + _BATCH])
-            padding = np.repeat(chosen[-1:], _BATCH - len(chosen), axis=0)
-            found = losses(jnp.asarray(np.concatenate([chosen, padding])), loss)
-            for theta, value, nugget, usable in zip(chosen, *map(np.asarray, found), strict=False):
-                values.append(float(value) if usable and np.isfinite(value) else np.inf)
-                self.factorisations += 1
-                self._record(self.evaluations, values[-1], theta, float(nugget), None)
-        best = int(np.argmin(values))
-        return candidates[best], values[best]
-
-    def _record(
+    def record(
         self,
         records: list[LearningRecord],
         loss: float,
@@ -359,54 +335,6 @@ class Run:
         if self.callback is not None:
             self.callback(record)
 
-    def compare_starts(self) -> None:
-        """Begin with the best of several lengthscales, by the outer loss at u = 0.
-
-        Data say nothing of a coefficient before there is a solution; with them the lengthscales
-        begin where they are expected.
-        """
-        if isinstance(self.regularizer, Around):
-            centre = np.asarray(self.regularizer.centre)
-            self.theta = np.where(lengthscales(self.parameters), centre, self.theta)
-        if self.data is not None:
-            return
-        candidates = spread(self.parameters, self.blocks)
-        if not candidates:
-            return
-        middle = self.parameters.kernels(jnp.asarray(candidates[len(candidates) // 2]))
-        loss, _, _ = self._loss(middle)
-        theta, value = self._compare(loss, [self.theta, *candidates])
-        if np.isfinite(value):
-            self.theta = theta
-
-    def compare_settled(self) -> None:
-        """Begin with the best of several lengthscales and the state that belongs to it.
-
-        Each is given some steps of the inner iteration first: where a solution is rough, the
-        problem linearised at u = 0 says nothing of it.
-        """
-        candidates = spread(self.parameters, self.blocks)
-        begin = self.train, self.pool_view
-        middle = self.parameters.kernels(jnp.asarray(candidates[len(candidates) // 2]))
-        best = (np.inf, self.theta, *begin)
-        for theta in candidates:
-            self.train, self.pool_view = begin
-            kernels, value = self.parameters.kernels(jnp.asarray(theta)), np.inf
-            for _ in range(_SETTLING):
-                loss, blocks, view = self._loss(middle)
-                value, reached = loss_and_state(jnp.asarray(theta), loss)
-                self.factorisations += 1
-                value = float(value) if bool(reached.usable) else np.inf
-                if not np.isfinite(value):
-                    break
-                progress = self._advance(loss, blocks, view, kernels, reached, np.ones(1))
-                if float(progress.change) < _STILL:
-                    break
-            self._record(self.evaluations, value, theta, self.nugget, None)
-            if value < best[0]:
-                best = (value, theta, self.train, self.pool_view)
-        _, self.theta, self.train, self.pool_view = best
-
     def go_on_from(self, other: "Run") -> None:
         """Take over the state, the count and the record of another run at the same points."""
         self.train, self.pool_view = other.train, other.pool_view
@@ -419,7 +347,7 @@ class Run:
         """Hold lengthscales that vary near the constant ones they begin with."""
         self.variation = variation(self.parameters)
 
-    def _advance(
+    def advance(
         self,
         loss: Loss,
         blocks: tuple[Block, ...] | None,
@@ -457,11 +385,11 @@ class Run:
 
     def step(self, tolerance: float) -> None:
         """Linearise, lower the outer loss, move the state."""
-        loss, blocks, view = self._loss(self.kernels)
+        loss, blocks, view = self.loss(self.kernels)
         state_alone = tolerance > 0.0 and self.pace.state_alone()
         # Derivatives that are not needed cost less than another program, but for many rows.
         small = isinstance(loss.plan, DensePlan)
-        evaluate = self._evaluate(loss, derivatives=small or not state_alone)
+        evaluate = self.evaluate(loss, derivatives=small or not state_alone)
         if state_alone:
             best = evaluate(self.theta)
         else:
@@ -477,9 +405,9 @@ class Run:
         if self.data is not None and best.normal is not None:
             self.spread = np.linalg.pinv(best.normal, hermitian=True)
         lengths = self.pace.lengths(self.method.lengths)
-        progress = self._advance(loss, blocks, view, self.kernels, reached, lengths)
+        progress = self.advance(loss, blocks, view, self.kernels, reached, lengths)
         self.pace.note(None if state_alone else best.theta, float(progress.change))
-        self._record(self.history, best.loss, best.theta, float(reached.nugget), progress)
+        self.record(self.history, best.loss, best.theta, float(reached.nugget), progress)
         self.renew_pool()
         if isinstance(self.plan, Fresh) and self.pool is not None:
             self.pool_view = self._seen_at_pool(self.kernels, loss, reached)
@@ -504,57 +432,11 @@ class Run:
         candidates = nearby(self.parameters, self.theta)
         if not candidates:
             return False
-        theta, value = self._compare(loss, candidates)
+        theta, value = best_of(self, loss, candidates)
         if value > _BETTER * best.loss:
             return False
         self.theta, self.memory = theta, None
         return True
-
-    def follow_exact_gradient(self, inner_steps: int = 5) -> None:
-        """Go on with the true objective, whose gradient sees the linearisation point move.
-
-        Curvature is that of the linearised loss.
-
-        **Arguments:**
-
-        - `inner_steps`: Gauss-Newton steps per evaluation, from the last state that was kept.
-        """
-        if not isinstance(self.plan, HeldOut) or self.plan.batch is not None:
-            raise InputError(
-                "learn: the exact hypergradient needs validation points that stay; "
-                f"got {self.plan!r}. Use HeldOut() without batches."
-            )
-        assert self.pool is not None
-        loss, _, _ = self._loss(self.kernels)
-        objective = Objective(
-            self.parameters,
-            self.residuals,
-            self.blocks,
-            self.pool,
-            loss.row_weights,
-            loss.plan,
-            loss.near,
-        )
-        linearised_loss, start = self._evaluate(loss), self.train.jets
-
-        def evaluate(theta: np.ndarray) -> Evaluation:
-            held = linearised_loss(theta)
-            if not held.finite:
-                return held
-            at = jnp.asarray(theta)
-            value, gradient, _ = exact_gradients(objective, at, start, inner_steps)
-            self.factorisations += inner_steps + 2
-            if self.regularizer is not None:
-                roots, pull = jax.vjp(self.regularizer.roots, at)
-                value, gradient = value + 0.5 * roots @ roots, gradient + pull(roots)[0]
-            return Evaluation(theta, float(value), np.asarray(gradient), held.normal, None)
-
-        optimizer = (
-            OuterLevenbergMarquardt(steps=5) if self.optimizer.curvature == "matrix" else LBFGS()
-        )
-        best, _ = optimizer.minimise(evaluate, self.theta, None, 1.0)
-        if best.finite:
-            self.theta = best.theta
 
 
 def _unable(plan: Validation) -> tuple[type, ...]:

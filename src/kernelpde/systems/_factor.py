@@ -130,16 +130,22 @@ class Factor(eqx.Module):
         """U⁻¹ x, from the last column to the first."""
 
         def branch(kind: int, position, state):
-            left, found = state
+            left, _ = state
             rows, columns = self.pattern.rows[kind][position], self.pattern.columns[kind][position]
             own = jnp.einsum("bdc,bd->bc", self.inverse[kind][position], left[columns])
             seen = jnp.einsum("brc,bc->br", self.above[kind][position], own)
-            own, seen = self._whole((own, seen))
+            return (
+                self._filled(columns, own, self.pattern.columns),
+                self._filled(rows, seen, self.pattern.rows),
+            )
+
+        def update(state, changes):
+            left, found = state
+            (columns, own), (rows, seen) = changes
             return left.at[rows].add(-seen), found.at[columns].set(own)
 
-        return (
-            self._steps(branch, (vector, jnp.zeros_like(vector)), reverse=True)[1].at[-1].set(0.0)
-        )
+        begin = (vector, jnp.zeros_like(vector))
+        return self._steps(branch, update, begin, reverse=True)[1].at[-1].set(0.0)
 
     def _solve_transposed(self, vector: Float[Array, "N1"]) -> Float[Array, "N1"]:
         """U⁻ᵀ x, from the first column to the last."""
@@ -148,20 +154,41 @@ class Factor(eqx.Module):
             rows, columns = self.pattern.rows[kind][position], self.pattern.columns[kind][position]
             seen = jnp.einsum("brc,br->bc", self.above[kind][position], found[rows])
             own = jnp.einsum("bdc,bc->bd", self.inverse[kind][position], vector[columns] - seen)
-            return found.at[columns].set(self._whole(own)).at[-1].set(0.0)
+            return self._filled(columns, own, self.pattern.columns)
 
-        return self._steps(branch, jnp.zeros_like(vector), reverse=False)
+        def update(found, changes):
+            columns, own = changes
+            return found.at[columns].set(own).at[-1].set(0.0)
+
+        return self._steps(branch, update, jnp.zeros_like(vector), reverse=False)
+
+    def _filled(
+        self,
+        numbers: Int[Array, "b r"],
+        values: Float[Array, "b r"],
+        every: tuple[Int[Array, "_ _b _r"], ...],
+    ) -> tuple[Int[Array, "L"], Float[Array, "L"]]:
+        """What changes where, with as many numbers for every kind of step."""
+        extra = max(one.shape[1] * one.shape[2] for one in every) - numbers.size
+        return (
+            jnp.pad(numbers.reshape(-1), (0, extra), constant_values=self.pattern.idle),
+            jnp.pad(self._whole(values).reshape(-1), (0, extra)),
+        )
 
     def _whole(self, found: Any) -> Any:
         # Sums over supernodes are formed from all of them in the same order on every device.
         return everywhere(found, self.pattern.mesh)
 
-    def _steps(self, branch, state, reverse: bool):
+    def _steps(self, branch, update, state, reverse: bool):
+        """`branch` says what a step changes, and `update` changes it.
+
+        Outside of the branches: what these give back would be copied, and is to be small.
+        """
         branches = [partial(branch, kind) for kind in range(len(self.above))]
 
         def step(state, where):
             kind, position = where
-            return jax.lax.switch(kind, branches, position, state), None
+            return update(state, jax.lax.switch(kind, branches, position, state)), None
 
         where = (self.pattern.kind, self.pattern.position)
         return jax.lax.scan(step, state, where, reverse=reverse)[0]

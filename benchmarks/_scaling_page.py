@@ -59,7 +59,6 @@ def tables() -> None:
         ("solves", _solves()),
         ("steps", _steps()),
         ("learning", _learning()),
-        ("darcy", _darcy()),
     ):
         pattern = rf"(<!-- {name} -->\n).*?(\n<!-- end -->)"
         text, count = re.subn(pattern, rf"\g<1>\n{table}\n\g<2>", text, flags=re.DOTALL)
@@ -138,30 +137,4 @@ def _learning() -> str:
         f"{run['outer steps']} outer steps with the sparse solver at {run['rows']:,} rows bring "
         f"the lengthscale from 0.1 to {run['lengthscale']:.2f} and the error from "
         f"{run['l2 before']:.1e} to {run['l2 after']:.1e}, in {run['seconds'] / 60:.0f} minutes."
-    )
-
-
-def _darcy() -> str:
-    return _table(
-        (
-            "rows",
-            "steps",
-            "evaluations",
-            "minutes",
-            "error of a",
-            "within two deviations",
-            "memory",
-        ),
-        (
-            (
-                f"{run['rows']:,}",
-                str(run["outer steps"]),
-                str(run["evaluations"]),
-                f"{run['seconds'] / 60:.0f}",
-                f"{100 * run['relative error of a']:.1f}%",
-                f"{100 * run['part of a within two standard deviations']:.1f}%",
-                f"{run['gigabytes']:.1f} GB",
-            )
-            for run in results("darcy")["stages"]
-        ),
     )

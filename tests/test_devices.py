@@ -21,7 +21,7 @@ import jax
 jax.config.update("jax_enable_x64", True)
 import jax.numpy as jnp
 import kernelpde as kp
-from kernelpde.bilevel._evaluation import loss_and_gradient, loss_and_normal, loss_and_state
+from kernelpde.bilevel._evaluation import loss_and_gradient, loss_and_normal
 from test_systems import GAUSSIAN, MATERN, loss_with
 example, solver, rows, evaluations = {
     "low rank": (GAUSSIAN, kp.LowRank(1e-8), 1501, (loss_and_normal, loss_and_gradient)),
@@ -37,9 +37,9 @@ for count in (None, 2, 8):
     mesh = None if count is None else jax.make_mesh((count,), ("rows",), devices=some)
     loss = loss_with(example, solver, {"equation": rows, "boundary": 203}, mesh)
     theta = jnp.asarray(loss.parameters.vector)
-    value = float(loss_and_state(theta, loss)[0])
     for evaluate in evaluations:
-        print(value, float(evaluate(theta, loss)[1][0]))
+        value, gradient, _, _ = evaluate(theta, loss)
+        print(float(value), float(gradient[0]))
 """
 
 

@@ -38,12 +38,10 @@ def curves() -> None:
         axis.set(title=title, xlabel="rows")
     axes[0].legend(fontsize=8)
     axis = axes[-1]
-    for case, (name, found) in zip(
-        ("low-rank", "sparse"), _without_environment(results("processes")), strict=True
-    ):
+    for name, found in _without_environment(results("processes")):
         counts = [run["processes"] for run in found["runs"]]
         gains = [found["runs"][0]["seconds"] / run["seconds"] for run in found["runs"]]
-        axis.plot(counts, gains, "o-", ms=4, lw=1.5, color=COLOURS[case], label=name)
+        axis.plot(counts, gains, "o-", ms=4, lw=1.5, color=COLOURS["low-rank"], label=name)
     axis.plot([1, 2], [1, 2], ":", color="0.5", label="ideal")
     axis.set(title="learning step, speed-up", xlabel="processes of one core", xticks=[1, 2])
     axis.legend(fontsize=8)

@@ -319,8 +319,7 @@ def main() -> None:
     elif case == "learning":
         write("scaling-learning", learned(25_000))
     elif case == "processes":
-        both = {"low rank": together("low-rank", 40_000), "sparse": together("sparse", 8_000)}
-        write("scaling-processes", both)
+        write("scaling-processes", {"low rank": together("low-rank", 100_000)})
     elif case == "darcy":
         write("scaling-darcy", inverse())
     else:

@@ -77,11 +77,7 @@ def landscape() -> None:
         None,
         kp.LevenbergMarquardt(),
         kp.Dense(nugget=1e-10, refinement=0),
-        None,
-        0,
-        "uniform",
-        True,
-        None,
+        sampling="uniform",
     )
     lengthscales = np.geomspace(0.04, 1.5, 60)
     common = elliptic(0.2).problem.kernels

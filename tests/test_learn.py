@@ -224,11 +224,6 @@ def test_many_rows_are_thinned_to_compare_starts(monkeypatch):
             None,
             kp.LevenbergMarquardt(),
             kp.Dense(nugget=1e-10, refinement=0),
-            None,
-            0,
-            "halton",
-            True,
-            None,
         )
         _starting.compare_starts(run)
         found.append((float(run.theta[0]), run.factorisations))

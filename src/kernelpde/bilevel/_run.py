@@ -68,11 +68,11 @@ class Run:
         regularizer: AbstractRegularizer | None,
         method: GaussNewton | LevenbergMarquardt,
         solver: Solver,
-        mesh: Mesh | None,
-        seed: int,
-        sampling: str,
-        starts: bool,
-        callback: Callable[[LearningRecord], None] | None,
+        mesh: Mesh | None = None,
+        seed: int = 0,
+        sampling: str = "halton",
+        starts: bool = True,
+        callback: Callable[[LearningRecord], None] | None = None,
         constant: bool = False,
     ):
         self.plan, self.optimizer = plan, optimizer

@@ -146,6 +146,7 @@ def carried_out(
         "iterations": solution.steps,
         "converged": solution.converged,
         "reason": solution.reason,
+        "solver": solution.solver,
         "seconds": {"compile": compiling(), "run": total - compiling()},
         "versions": versions(),
     }

@@ -77,9 +77,10 @@ def automatic_for(rows: int) -> str:
     if rows <= _SMALL:
         return "dense"
     beyond = "sparse if it is not" if rows > _LARGE else "dense if it is not"
+    rank = min(rows // _RATIO, LowRank().max_rank)
     return (
-        f"low rank if the rank of the Gram matrix at the nugget is at most {rows // _RATIO} "
-        f"(memory {8e-9 * 12 * (rows // _RATIO if rows < 20_000 else 2048) ** 2:.2g} GB), {beyond}"
+        f"low rank if the rank of the Gram matrix at the nugget is at most {rank} "
+        f"(memory {8e-9 * 12 * rank**2:.2g} GB), {beyond}"
     )
 
 

@@ -15,10 +15,13 @@ import pytest
 ROOT = Path(__file__).parent.parent
 PROGRAM = ROOT / "examples" / "cluster" / "distributed.py"
 
-_DEVICES = """
+_EVALUATED = """
 import sys
 import jax
 jax.config.update("jax_enable_x64", True)
+case, coordinator, process, processes, counts = sys.argv[1:]
+if processes != "1":
+    jax.distributed.initialize(coordinator, int(processes), int(process))
 import jax.numpy as jnp
 import kernelpde as kp
 from kernelpde.bilevel._evaluation import loss_and_gradient, loss_and_normal
@@ -31,49 +34,63 @@ example, solver, rows, evaluations = {
         501,
         (loss_and_normal,),
     ),
-}[sys.argv[1]]
-for count in (None, 2, 8):
+}[case]
+for count in map(int, counts.split(",")):
     some = jax.devices()[:count]
-    mesh = None if count is None else jax.make_mesh((count,), ("rows",), devices=some)
+    mesh = jax.make_mesh((count,), ("rows",), devices=some) if count else None
     loss = loss_with(example, solver, {"equation": rows, "boundary": 203}, mesh)
     theta = jnp.asarray(loss.parameters.vector)
     for evaluate in evaluations:
         value, gradient, _, _ = evaluate(theta, loss)
-        print(float(value), float(gradient[0]))
+        print("found", float(value), float(gradient[0]))
 """
 
 
-@pytest.mark.parametrize(("solver", "same"), [("low rank", 1e-10), ("sparse", 1e-8)])
-def test_two_and_eight_devices_have_the_loss_and_gradient_of_one(solver, same):
-    """Low rank to the last bit. Sparse on 8 devices up to rounding, which its small Gram matrices
-    enlarge; on 2 devices to the last bit."""
+def free_address() -> str:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return f"127.0.0.1:{free.getsockname()[1]}"
+
+
+def evaluated(case: str, processes: int, devices: int, counts: str) -> np.ndarray:
+    """Losses and gradients, by processes with so many devices each."""
     environment = {
         **os.environ,
-        "XLA_FLAGS": "--xla_force_host_platform_device_count=8",
+        "XLA_FLAGS": f"--xla_force_host_platform_device_count={devices}",
         "NPROC": "16",
         "OPENBLAS_NUM_THREADS": "1",
         "PYTHONPATH": str(ROOT / "tests"),
     }
-    run = subprocess.run(
-        [sys.executable, "-c", _DEVICES, solver],
-        capture_output=True,
-        text=True,
-        env=environment,
-        timeout=400,
-    )
-    assert run.returncode == 0, run.stderr
-    found = np.array([line.split() for line in run.stdout.splitlines()], dtype=float)
-    np.testing.assert_allclose(found[:, 0], found[0, 0], rtol=same)
-    two = len(found) // 3
-    np.testing.assert_allclose(found[two : 2 * two, 0], found[0, 0], rtol=1e-10)
+    address = free_address()
+    program = [sys.executable, "-c", _EVALUATED, case, address]
+    runs = [
+        subprocess.Popen(
+            [*program, str(process), str(processes), counts],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=environment,
+        )
+        for process in range(processes)
+    ]
+    answers = [run.communicate(timeout=400) for run in runs]
+    assert all(run.returncode == 0 for run in runs), answers[0][1]
+    lines = [line for line in answers[0][0].splitlines() if line.startswith("found")]
+    return np.array([line.split()[1:] for line in lines], dtype=float)
+
+
+@pytest.mark.parametrize("solver", ["low rank", "sparse"])
+def test_devices_and_processes_have_the_loss_and_gradient_of_one(solver):
+    one_process = evaluated(solver, 1, 8, "0,8")
+    two_processes = evaluated(solver, 2, 1, "2")
+    found = np.concatenate([one_process, two_processes])
+    np.testing.assert_allclose(found[:, 0], found[0, 0], rtol=1e-10)
     np.testing.assert_allclose(found[:, 1], found[0, 1], rtol=1e-4)
 
 
 def started(processes: int, *options: str) -> list[subprocess.Popen]:
     """The program of the documentation, in real processes."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    coordinator = free_address()
     return [
         subprocess.Popen(
             [
@@ -84,7 +101,7 @@ def started(processes: int, *options: str) -> list[subprocess.Popen]:
                 "--process",
                 str(process),
                 "--coordinator",
-                f"127.0.0.1:{port}",
+                coordinator,
                 "--points",
                 "2500",
                 "--nugget",

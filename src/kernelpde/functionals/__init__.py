@@ -5,7 +5,6 @@ from kernelpde.functionals._batch import Stack as Stack
 from kernelpde.functionals._batch import concatenate as concatenate
 from kernelpde.functionals._batch import evaluation as evaluation
 from kernelpde.functionals._batch import expansion as expansion
-from kernelpde.functionals._devices import columns_shared as columns_shared
 from kernelpde.functionals._devices import everywhere as everywhere
 from kernelpde.functionals._devices import group_count as group_count
 from kernelpde.functionals._devices import groups_summed as groups_summed

@@ -38,24 +38,8 @@ def rows_shared(function: Callable[..., Any], rows: Any, *whole: Any, mesh: Mesh
     if mesh is None:
         return function(rows, *whole)
     count = _count(rows)
-    found = _mapped(function, padded(rows, mesh.size), whole, mesh, _leading(mesh))
+    found = _mapped(function, padded(rows, mesh.size), whole, mesh)
     return jax.tree.map(lambda leaf: leaf[:count], everywhere(found, mesh))
-
-
-def columns_shared(
-    function: Callable[..., Any], columns: Any, *whole: Any, mesh: Mesh, gathered: bool
-) -> Any:
-    """`function(columns, *whole)`, in parts along the second axis of all arrays.
-
-    **Arguments:**
-
-    - `function`, `whole`, `mesh`: as for `rows_shared`.
-    - `columns`: a pytree whose second axis can be divided by the number of devices.
-    - `gathered`: whether results are to be whole on every device.
-    """
-    (axis,) = mesh.axis_names
-    found = _mapped(function, columns, whole, mesh, PartitionSpec(None, axis))
-    return everywhere(found, mesh) if gathered else found
 
 
 def group_count(mesh: Mesh | None) -> int:
@@ -76,7 +60,7 @@ def groups_summed(function: Callable[..., Any], groups: Any, *whole: Any, mesh: 
     if mesh is None:
         found = part(groups, *whole)
     else:
-        found = everywhere(_mapped(part, groups, whole, mesh, _leading(mesh)), mesh)
+        found = everywhere(_mapped(part, groups, whole, mesh), mesh)
     return jax.tree.map(_in_pairs, found)
 
 
@@ -105,19 +89,9 @@ def _count(rows: Any) -> int:
     return jax.tree.leaves(rows)[0].shape[0]
 
 
-def _leading(mesh: Mesh) -> PartitionSpec:
+def _mapped(function: Callable[..., Any], rows: Any, whole: tuple[Any, ...], mesh: Mesh) -> Any:
     (axis,) = mesh.axis_names
-    return PartitionSpec(axis)
-
-
-def _mapped(
-    function: Callable[..., Any],
-    rows: Any,
-    whole: tuple[Any, ...],
-    mesh: Mesh,
-    apart: PartitionSpec,
-) -> Any:
-    same = PartitionSpec()
+    apart, same = PartitionSpec(axis), PartitionSpec()
     specs = (jax.tree.map(lambda _: apart, rows), *(jax.tree.map(lambda _: same, w) for w in whole))
     return jax.shard_map(function, mesh=mesh, in_specs=specs, out_specs=apart)(rows, *whole)
 

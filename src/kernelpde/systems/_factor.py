@@ -20,7 +20,7 @@ import jax.numpy as jnp
 from jax.sharding import Mesh
 from jaxtyping import Array, Bool, Float, Int
 
-from kernelpde.functionals import Functionals, Kernels, columns_shared, everywhere, gram
+from kernelpde.functionals import Functionals, Kernels, gram, rows_shared
 from kernelpde.systems._supernodes import Elimination
 
 
@@ -29,7 +29,7 @@ class Pattern(eqx.Module):
 
     **Attributes:** as for `Elimination`, and
 
-    - `mesh`: the devices that share the supernodes of every step.
+    - `mesh`: the devices that share the small factors.
     """
 
     columns: tuple[Int[Array, "_ _b c"], ...]
@@ -49,12 +49,11 @@ class Pattern(eqx.Module):
 
     @property
     def bytes(self) -> float:
-        """The memory of a factor with this pattern, on each device."""
-        whole = sum(
+        """The memory of a factor with this pattern."""
+        return sum(
             8.0 * columns.size * (rows.shape[2] + 2 * columns.shape[2])
             for rows, columns in zip(self.rows, self.columns, strict=True)
         )
-        return whole / (1 if self.mesh is None else self.mesh.size)
 
     @staticmethod
     def of(found: Elimination, mesh: Mesh | None = None) -> "Pattern":
@@ -71,7 +70,8 @@ class Pattern(eqx.Module):
 class Factor(eqx.Module):
     """U in supernodes: K⁻¹ ≈ U Uᵀ.
 
-    Each device has its part of the supernodes of every step; vectors are whole on every device.
+    Devices share the work of making it, and then each has it whole: a triangular solve is hundreds
+    of small steps one after another, and to wait for others in each would take longer than they do.
 
     **Attributes:**
 
@@ -94,10 +94,8 @@ class Factor(eqx.Module):
     def transposed_times(self, vector: Float[Array, "N1"]) -> tuple[Float[Array, "_ _b c"], ...]:
         """Uᵀ x, by supernodes."""
         return tuple(
-            self._whole(
-                jnp.einsum("nbrc,nbr->nbc", above, vector[rows])
-                + jnp.einsum("nbdc,nbd->nbc", own, vector[columns])
-            )
+            jnp.einsum("nbrc,nbr->nbc", above, vector[rows])
+            + jnp.einsum("nbdc,nbd->nbc", own, vector[columns])
             for above, own, rows, columns in zip(
                 self.above, self.own, self.pattern.rows, self.pattern.columns, strict=True
             )
@@ -109,8 +107,8 @@ class Factor(eqx.Module):
         for part, above, own, rows, columns in zip(
             parts, self.above, self.own, self.pattern.rows, self.pattern.columns, strict=True
         ):
-            total = total.at[rows].add(self._whole(jnp.einsum("nbrc,nbc->nbr", above, part)))
-            total = total.at[columns].add(self._whole(jnp.einsum("nbdc,nbc->nbd", own, part)))
+            total = total.at[rows].add(jnp.einsum("nbrc,nbc->nbr", above, part))
+            total = total.at[columns].add(jnp.einsum("nbdc,nbc->nbd", own, part))
         return total.at[-1].set(0.0)
 
     def precision_times(self, vector: Float[Array, "N1"]) -> Float[Array, "N1"]:
@@ -172,12 +170,8 @@ class Factor(eqx.Module):
         extra = max(one.shape[1] * one.shape[2] for one in every) - numbers.size
         return (
             jnp.pad(numbers.reshape(-1), (0, extra), constant_values=self.pattern.idle),
-            jnp.pad(self._whole(values).reshape(-1), (0, extra)),
+            jnp.pad(values.reshape(-1), (0, extra)),
         )
-
-    def _whole(self, found: Any) -> Any:
-        # Sums over supernodes are formed from all of them in the same order on every device.
-        return everywhere(found, self.pattern.mesh)
 
     def _steps(self, branch, update, state, reverse: bool):
         """`branch` says what a step changes, and `update` changes it.
@@ -196,29 +190,25 @@ class Factor(eqx.Module):
 
 def one_by_one(
     function: Callable[..., Any],
-    numbers: tuple[Int[Array, "n b _"], ...],
+    numbers: tuple[Int[Array, "*n _"], ...],
     *whole: Any,
     mesh: Mesh | None,
-    gathered: bool = True,
 ) -> Any:
-    """`function(numbers, *whole)` for each supernode by itself, on one of the devices.
+    """`function(numbers, *whole)` for each group of numbers by itself, on one of the devices.
 
-    Results are whole on every device if they are to be `gathered`, otherwise they stay where they
-    were made.
+    Results are whole on every device.
 
     Not for all of a step at once: on the CPU batched calls of LAPACK share the threads that other
     operations wait for, and two of them at the same time may wait for each other for ever.
     """
 
-    def part(mine: tuple[Int[Array, "n b _"], ...], *everyone: Any) -> Any:
-        shape = mine[0].shape[:2]
-        flat = tuple(array.reshape(-1, array.shape[-1]) for array in mine)
-        found = jax.lax.map(lambda one: function(one, *everyone), flat)
-        return jax.tree.map(lambda leaf: leaf.reshape(*shape, *leaf.shape[1:]), found)
+    def part(mine: tuple[Int[Array, "m _"], ...], *everyone: Any) -> Any:
+        return jax.lax.map(lambda one: function(one, *everyone), mine)
 
-    if mesh is None:
-        return part(numbers, *whole)
-    return columns_shared(part, numbers, *whole, mesh=mesh, gathered=gathered)
+    shape = numbers[0].shape[:-1]
+    flat = tuple(array.reshape(-1, array.shape[-1]) for array in numbers)
+    found = rows_shared(part, flat, *whole, mesh=mesh)
+    return jax.tree.map(lambda leaf: leaf.reshape(*shape, *leaf.shape[1:]), found)
 
 
 def small_gram(
@@ -302,7 +292,6 @@ def factorised(
             functionals,
             added,
             mesh=pattern.mesh,
-            gathered=False,
         )
         for numbers in zip(pattern.rows, pattern.columns, strict=True)
     ]

@@ -21,9 +21,6 @@ from kernelpde.systems._supernodes import leaves_of, near_to
 _ROUND = 64
 """Numbers of functionals nearby are filled up to multiples of this."""
 
-_BATCH = 8
-"""So many groups of points at a time."""
-
 
 class Nearby(eqx.Module):
     """Points in groups, and what each group sees.
@@ -34,33 +31,25 @@ class Nearby(eqx.Module):
     - `seen`: the numbers of the functionals nearby, filled up with the number of functionals.
     """
 
-    members: Int[Array, "n b c"]
-    seen: Int[Array, "n b r"]
+    members: Int[Array, "n c"]
+    seen: Int[Array, "n r"]
 
 
 def nearby(
-    points: Float[np.ndarray, "P d"],
-    others: Float[np.ndarray, "N d"],
-    reach: float,
-    mesh: Mesh | None = None,
+    points: Float[np.ndarray, "P d"], others: Float[np.ndarray, "N d"], reach: float
 ) -> Nearby:
     """Groups of points, with the functionals at `others` that are within reach of any of them."""
-    batch = _BATCH if mesh is None else _BATCH + -_BATCH % mesh.size
     groups = leaves_of(points, np.arange(len(points)), reach)
     tree = KDTree(others)
     seen = [near_to(tree, others, points[group], reach) for group in groups]
     size = max(1, *(len(found) for found in seen))
     size += -size % _ROUND
-    count = len(groups) + -len(groups) % batch
-    members = np.full((count, max(map(len, groups))), len(points), dtype=np.int32)
-    rows = np.full((count, size), len(others), dtype=np.int32)
+    members = np.full((len(groups), max(map(len, groups))), len(points), dtype=np.int32)
+    rows = np.full((len(groups), size), len(others), dtype=np.int32)
     for n, (group, found) in enumerate(zip(groups, seen, strict=True)):
         members[n, : len(group)] = group
         rows[n, : len(found)] = found
-    return Nearby(
-        jnp.asarray(members.reshape(-1, batch, members.shape[1])),
-        jnp.asarray(rows.reshape(-1, batch, size)),
-    )
+    return Nearby(jnp.asarray(members), jnp.asarray(rows))
 
 
 def local_jets(

@@ -106,7 +106,7 @@ class Sparse(eqx.Module):
 def _pattern(
     points: Float[np.ndarray, "N d"], groups: list[Level], radius: float, mesh: Mesh | None
 ) -> Pattern:
-    return Pattern.of(elimination(points, groups, radius, 1 if mesh is None else mesh.size), mesh)
+    return Pattern.of(elimination(points, groups, radius), mesh)
 
 
 def _with_idle(functionals: Functionals, kernels: Kernels | None = None) -> Functionals:
@@ -269,8 +269,7 @@ class SparsePlan(AbstractPlan):
     def nearby(self, blocks: tuple[Block, ...]) -> tuple[Nearby | None, ...]:
         others = np.asarray(self.pool.points)[:-1] * self.metric
         return tuple(
-            nearby(np.asarray(block.points) * self.metric, others, self.reach, self.pattern.mesh)
-            for block in blocks
+            nearby(np.asarray(block.points) * self.metric, others, self.reach) for block in blocks
         )
 
     def gathered(self, rows: Rows, weights: Float[Array, "M"]) -> Float[Array, "N1"]:

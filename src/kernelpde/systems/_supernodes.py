@@ -56,7 +56,7 @@ class Elimination:
 
 
 def elimination(
-    points: Float[np.ndarray, "N d"], groups: Sequence[Level], radius: float, devices: int = 1
+    points: Float[np.ndarray, "N d"], groups: Sequence[Level], radius: float
 ) -> Elimination:
     """Supernodes for elements at points.
 
@@ -65,7 +65,6 @@ def elimination(
     - `points`: where each element is.
     - `groups`: the elements from first to last.
     - `radius`: ρ, how far an element sees in units of the length scale of its group.
-    - `devices`: the number of supernodes in a step is a multiple of this.
     """
     tree = KDTree(points)
     time = np.full(len(points), np.iinfo(np.int64).max)
@@ -99,7 +98,7 @@ def elimination(
             rows = rows[np.argsort(time[rows], kind="stable")]
             found.append(_Supernode(clock + int(colour), leaf, rows))
         clock += int(colours.max()) + 1
-    return _packed(found, len(points), devices)
+    return _packed(found, len(points))
 
 
 def _nearest(
@@ -163,7 +162,7 @@ def _colours(
     return colours
 
 
-def _packed(supernodes: list[_Supernode], idle: int, devices: int) -> Elimination:
+def _packed(supernodes: list[_Supernode], idle: int) -> Elimination:
     """Supernodes as arrays, one for each kind."""
     lengths = np.array([max(1, len(node.rows)) for node in supernodes])
     sizes = _sizes(lengths)
@@ -171,7 +170,6 @@ def _packed(supernodes: list[_Supernode], idle: int, devices: int) -> Eliminatio
     times = np.array([node.time for node in supernodes])
     steps: list[tuple[int, int, np.ndarray]] = []
     batches = [next(number for most, number in _BATCHES if size <= most) for size in sizes]
-    batches = [number + -number % devices for number in batches]
     for kind, batch in enumerate(batches):
         mine = np.flatnonzero(kinds == kind)
         mine = mine[np.argsort(times[mine], kind="stable")]

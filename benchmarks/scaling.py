@@ -319,7 +319,11 @@ def main() -> None:
     elif case == "learning":
         write("scaling-learning", learned(25_000))
     elif case == "processes":
-        write("scaling-processes", {"low rank": together("low-rank", 100_000)})
+        runs = {
+            "low rank": together("low-rank", 100_000),
+            "sparse": together("sparse", 25_000),
+        }
+        write("scaling-processes", runs)
     elif case == "darcy":
         write("scaling-darcy", inverse())
     else:

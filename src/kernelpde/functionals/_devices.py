@@ -93,7 +93,9 @@ def _mapped(function: Callable[..., Any], rows: Any, whole: tuple[Any, ...], mes
     (axis,) = mesh.axis_names
     apart, same = PartitionSpec(axis), PartitionSpec()
     specs = (jax.tree.map(lambda _: apart, rows), *(jax.tree.map(lambda _: same, w) for w in whole))
-    return jax.shard_map(function, mesh=mesh, in_specs=specs, out_specs=apart)(rows, *whole)
+    shared = jax.shard_map(function, mesh=mesh, in_specs=specs, out_specs=apart)
+    # Otherwise the compiler goes on to share what comes before and what else is made of the rows.
+    return shared(everywhere(rows, mesh), *whole)
 
 
 def everywhere(found: Any, mesh: Mesh | None) -> Any:

@@ -41,7 +41,8 @@ def curves() -> None:
     for name, found in _without_environment(results("processes")):
         counts = [run["processes"] for run in found["runs"]]
         gains = [found["runs"][0]["seconds"] / run["seconds"] for run in found["runs"]]
-        axis.plot(counts, gains, "o-", ms=4, lw=1.5, color=COLOURS["low-rank"], label=name)
+        colour = COLOURS[name.replace(" ", "-")]
+        axis.plot(counts, gains, "o-", ms=4, lw=1.5, color=colour, label=name)
     axis.plot([1, 2], [1, 2], ":", color="0.5", label="ideal")
     axis.set(title="learning step, speed-up", xlabel="processes of one core", xticks=[1, 2])
     axis.legend(fontsize=8)
@@ -56,7 +57,9 @@ def tables() -> None:
     for name, table in (
         ("solves", _solves()),
         ("steps", _steps()),
+        ("agreement", _agreement()),
         ("learning", _learning()),
+        ("darcy", _darcy()),
     ):
         pattern = rf"(<!-- {name} -->\n).*?(\n<!-- end -->)"
         text, count = re.subn(pattern, rf"\g<1>\n{table}\n\g<2>", text, flags=re.DOTALL)
@@ -126,6 +129,35 @@ def _steps() -> str:
     return _table(
         ("", "rows", "seconds", ""),
         ((name, f"{rows:,}", f"{seconds:.3g}", note) for name, rows, seconds, note in lines),
+    )
+
+
+def _agreement() -> str:
+    found = results("agreement")
+    few, sparse = found["low-rank"], found["sparse"]
+    return (
+        f"At {found['rows']:,} rows and the same points the low-rank solution differs from the "
+        f"dense one by {few['rms difference']:.1e} (its error is {few['l2']:.1e}, the dense one's "
+        f"{few['l2 dense']:.1e}), and the sparse one by {sparse['rms difference']:.1e} (its error "
+        f"is {sparse['l2']:.1e}, the dense one's {sparse['l2 dense']:.1e})."
+    )
+
+
+def _darcy() -> str:
+    head = ("rows", "", "minutes", "error of a", "of a within two deviations", "their seconds")
+    return _table(
+        head,
+        (
+            (
+                f"{stage['rows']:,}",
+                stage["what"],
+                f"{stage['seconds'] / 60:.1f}",
+                f"{stage['relative error of a']:.1%}",
+                f"{stage['part of a within two standard deviations']:.1%}",
+                f"{stage['seconds for standard deviations']:.0f}",
+            )
+            for stage in results("darcy")["stages"]
+        ),
     )
 
 

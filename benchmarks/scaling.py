@@ -2,7 +2,7 @@
 
     python benchmarks/scaling.py CASE
 
-with CASE one of dense, low-rank, sparse, step, learning, darcy, processes; each writes
+with CASE one of dense, low-rank, sparse, agreement, step, learning, darcy, processes; each writes
 `results/scaling-CASE.json`. Every size runs in a process of its own, whose peak memory is read.
 """
 
@@ -69,6 +69,22 @@ def solved(case: str, rows: int) -> dict[str, Any]:
         ),
         "solver": solution.solver,
     }
+
+
+def agreed(rows: int) -> dict[str, Any]:
+    """How far solutions at the same points, with the same nugget, are from the dense one."""
+    report: dict[str, Any] = {"rows": rows}
+    for case, solver in (("low-rank", kp.LowRank()), ("sparse", kp.Sparse())):
+        example = example_for(case)
+        dense = kp.solve(example.problem, points_for(rows), solver=kp.Dense(solver.nugget))
+        other = kp.solve(example.problem, points_for(rows), solver=solver)
+        apart = np.asarray(other["u"](example.grid)) - np.asarray(dense["u"](example.grid))
+        report[case] = {
+            "rms difference": float(np.sqrt(np.mean(apart**2))),
+            "l2": example.errors(other)["u"]["l2"],
+            "l2 dense": example.errors(dense)["u"]["l2"],
+        }
+    return report
 
 
 def peak() -> float:
@@ -186,23 +202,29 @@ def learned(rows: int) -> dict[str, Any]:
 
 
 def inverse() -> dict[str, Any]:
-    """Kernels from 5,000 observations, and a solution with them from 60,000."""
+    """Kernels from 5,000 observations, a solution with them from 60,000, and more steps there."""
     few, many = darcy(observations=5_000), darcy(observations=60_000)
+    points = {"equation": 38_000, "boundary": 2_000}
     begun = time.perf_counter()
     found = kp.learn(few.problem, {"equation": 4_000, "boundary": 400}, tolerance=1e-2)
-    stages = [
-        {
-            "outer steps": len(found.history),
-            "evaluations": found.factorisations,
-            **judged(few, found.solution, begun),
-        }
-    ]
+    stages = [learned_stage(few, found, begun)]
     begun = time.perf_counter()
     problem = many.problem.with_kernels(found.kernels)
     solver = kp.Automatic(nugget=1e-10, refinement=0)
-    solution = kp.solve(problem, {"equation": 38_000, "boundary": 2_000}, solver=solver)
-    stages.append({"outer steps": 0, "evaluations": 0, **judged(many, solution, begun)})
+    solution = kp.solve(problem, points, solver=solver)
+    stages.append({"what": "solved with those kernels", **judged(many, solution, begun)})
+    begun = time.perf_counter()
+    again = kp.learn(problem, points, starts=False, max_steps=3, tolerance=1e-2, throw=False)
+    stages.append(learned_stage(many, again, begun))
     return {"stages": stages}
+
+
+def learned_stage(example: Example, found: kp.Learned, begun: float) -> dict[str, Any]:
+    return {
+        "what": f"learned in {len(found.history)} steps, {found.factorisations} evaluations",
+        "losses": [record.loss for record in found.history],
+        **judged(example, found.solution, begun),
+    }
 
 
 def judged(example: Example, solution: kp.Solution, begun: float) -> dict[str, Any]:
@@ -316,6 +338,8 @@ def main() -> None:
             "sparse": alone("one-step", "sparse", "4000"),
         }
         write("scaling-step", runs)
+    elif case == "agreement":
+        write("scaling-agreement", agreed(4_000))
     elif case == "learning":
         write("scaling-learning", learned(25_000))
     elif case == "processes":

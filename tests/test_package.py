@@ -41,7 +41,7 @@ def test_wheel_and_sdist_hold_what_they_should(built):
 def test_readme_in_a_new_environment(built, tmp_path):
     """From nothing to the first picture, with the wheel and what it asks for."""
     (wheel,) = built.glob("*.whl")
-    venv.create(tmp_path / "env", with_pip=True)
+    venv.create(tmp_path / "env")
     python = tmp_path / "env" / "bin" / "python"
 
     def run(*arguments: str) -> str:
@@ -51,7 +51,8 @@ def test_readme_in_a_new_environment(built, tmp_path):
         assert done.returncode == 0, done.stderr
         return done.stdout
 
-    run(python, "-m", "pip", "install", "--quiet", f"kernelpde[cli] @ {wheel.as_uri()}")
+    pip = (sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-compile")
+    run(*pip, f"kernelpde[cli] @ {wheel.as_uri()}")
     (block,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), flags=re.DOTALL)
     (tmp_path / "readme.py").write_text(block)
     assert "Learned: converged" in run(python, "readme.py")

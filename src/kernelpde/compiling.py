@@ -16,9 +16,6 @@ _OPTIONS: dict[str, Any] = {
     # XLA uses half of a 512-bit vector unit unless told otherwise. Where there is none this changes
     # nothing; where there is one, Gram matrices and their derivatives take about half the time.
     "xla_cpu_prefer_vector_width": 512,
-    # XLA's older way to compile loops takes two thirds of the time of its newer one and some
-    # hundred megabytes less; what comes out is as fast.
-    "xla_cpu_use_fusion_emitters": False,
 }
 
 

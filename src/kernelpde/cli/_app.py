@@ -344,7 +344,7 @@ def _finish(outcome: Outcome, out: Path | None, as_json: bool) -> None:
             deviation = report.get("deviations", {}).get(field)
             known_to = "" if deviation is None else f"; known to {deviation:.2e} rms"
             typer.echo(
-                f"  error of {field}: {sizes['l2']:.2e} rms ({sizes['relative']:.1%}), "
+                f"  error of {field}: {sizes['l2']:.2e} rms ({sizes['relative']:.2g} relative), "
                 f"{sizes['linf']:.2e} max{known_to}"
             )
         if outcome.known is not None:

@@ -13,6 +13,7 @@ would be 16, and for the Laplacian in the plane 16 where they would be 25.
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
 import equinox as eqx
@@ -143,12 +144,7 @@ class Element:
             return Element(self.rule, {key: part * other for key, part in self.parts.items()})
         f, g = self.parts, other.parts
         found: dict[int, Any] = {}
-
-        def add(key: int, one: Any, two: Any, factor: Any = None) -> None:
-            if one is not None and two is not None:
-                product = one * two if factor is None else factor * (one * two)
-                found[key] = plus(found.get(key), product)
-
+        add = partial(_add_product, found)
         square = f is g
         add(VALUE, f.get(VALUE), g.get(VALUE))
         for key in (*self.rule.directions, OPERATED):
@@ -168,6 +164,13 @@ class Element:
     def without_value(self) -> "Element":
         """The same with f = 0 but its derivatives as they are."""
         return Element(self.rule, {key: p for key, p in self.parts.items() if key != VALUE})
+
+
+def _add_product(found: dict[int, Any], key: int, one: Any, two: Any, factor: Any = None) -> None:
+    """Add a product to a part, unless one of its factors is zero."""
+    if one is not None and two is not None:
+        product = one * two if factor is None else factor * (one * two)
+        found[key] = plus(found.get(key), product)
 
 
 def chained(derivatives: Callable[[Any, int], Any], element: Any, order: int = 0) -> Any:

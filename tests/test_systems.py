@@ -105,8 +105,26 @@ def test_low_rank_refuses_what_it_cannot_do():
         chosen(kp.LowRank(), rough.kernels, rough.residuals, blocks)
     smooth = GAUSSIAN.problem
     blocks = smooth.collocate({"equation": 500, "boundary": 100})
-    with pytest.raises(kp.InputError, match="rows per inducing functional"):
+    with pytest.raises(kp.RankError, match="rows per inducing functional"):
         chosen(kp.LowRank(), smooth.kernels, smooth.residuals, blocks, learning=True)
+
+
+def test_learning_at_low_rank_ends_where_its_derivatives_would():
+    """From a lengthscale that is too long, at so few points that the best one is out of reach."""
+    example = elliptic(0.8)
+    learned = kp.learn(
+        example.problem,
+        {"equation": 700, "boundary": 100},
+        solver=kp.LowRank(1e-6),
+        final_solver=kp.LowRank(1e-6),
+        starts=False,
+        max_steps=20,
+        throw=False,
+    )
+    assert learned.result.name == "rank_limit"
+    assert not learned.converged
+    assert learned.problem.hyperparameters["u"]["lengthscale"] < 0.8
+    assert learned.history[-1].loss < 0.9 * learned.evaluations[0].loss
 
 
 def test_automatic_choice_follows_size_and_rank(monkeypatch):

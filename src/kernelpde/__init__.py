@@ -20,6 +20,7 @@ from kernelpde.bilevel import paper_adam as paper_adam
 from kernelpde.errors import InputError as InputError
 from kernelpde.errors import KernelPDEError as KernelPDEError
 from kernelpde.errors import PrecisionError as PrecisionError
+from kernelpde.errors import RankError as RankError
 from kernelpde.errors import SolveError as SolveError
 from kernelpde.evolve import Evolution as Evolution
 from kernelpde.evolve import march as march

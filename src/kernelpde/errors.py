@@ -14,6 +14,10 @@ class InputError(KernelPDEError, ValueError):
     """Something given to kernelpde cannot be used; the message says what would be."""
 
 
+class RankError(InputError):
+    """The low-rank solver has too few rows for its rank to be differentiated."""
+
+
 class PrecisionError(KernelPDEError, RuntimeError):
     """JAX is not in 64-bit mode."""
 

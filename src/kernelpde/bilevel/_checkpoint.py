@@ -36,9 +36,11 @@ class Stored:
 
     **Attributes:**
 
-    - `facts`, `arrays`: the content of its file.
+    - `path`: its file.
+    - `facts`, `arrays`: what is in it.
     """
 
+    path: Path
     facts: dict[str, Any]
     arrays: dict[str, np.ndarray]
 
@@ -51,6 +53,21 @@ class Stored:
     def before(self) -> np.ndarray | None:
         """The hyperparameters with which constant lengthscales were left."""
         return self.arrays.get("before")
+
+    def restore(self, run: Run, earlier: Run | None = None) -> None:
+        """Put a run where it was left.
+
+        **Arguments:**
+
+        - `run`: just begun.
+        - `earlier`: the run with constant lengthscales that preceded it.
+        """
+        try:
+            _restored(run, self, earlier)
+        except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
+            raise InputError(
+                f"{self.path}: does not hold the state of this run ({error})."
+            ) from error
 
 
 class Checkpoint:
@@ -107,7 +124,7 @@ class Checkpoint:
                     self._refuse(f"the points of condition {name!r} are others")
                 if not np.allclose(arrays[f"probe.{name}"], self.probes[name], rtol=1e-6, atol=0):
                     self._refuse(f"the equation of condition {name!r} is another one")
-            stored = Stored(facts, arrays)
+            stored = Stored(self.path, facts, arrays)
             if not isinstance(facts["state"]["constant"], bool):
                 raise TypeError("constant")
         except (KeyError, TypeError, AttributeError, ValueError) as error:
@@ -139,22 +156,6 @@ class Checkpoint:
             },
             arrays,
         )
-
-    def restore(self, run: Run, stored: Stored, earlier: Run | None = None) -> None:
-        """Put a run where a file left it.
-
-        **Arguments:**
-
-        - `run`: just begun.
-        - `stored`: the file.
-        - `earlier`: the run with constant lengthscales that preceded it.
-        """
-        try:
-            _restored(run, stored, earlier)
-        except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
-            raise InputError(
-                f"{self.path}: does not hold the state of this run ({error})."
-            ) from error
 
     def _compare(self, what: str, found: Any, expected: Any) -> None:
         if found != expected:

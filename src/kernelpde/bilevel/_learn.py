@@ -213,7 +213,7 @@ def learn(
             constant,
         )
 
-    file = stored = None
+    file = None
     if checkpoint is not None:
         settings = {
             "validation": validation,
@@ -227,47 +227,48 @@ def learn(
             "tolerance": tolerance,
         }
         file = Checkpoint(checkpoint, problem, blocks, settings, notes or {})
-        stored = file.read()
+    stored = None if file is None else file.read()
+
+    def keep(run: Run, before: np.ndarray | None) -> None:
+        if file is not None:
+            file.write(run, before)
 
     constant = stationary(problem.kernels, blocks) if starts else None
     before = None
     if constant is None:
         run = begun(problem, _suited(problem) if optimizer is None else optimizer, starts)
-        if file is not None and stored is not None:
-            file.restore(run, stored)
+        if stored is not None:
+            stored.restore(run)
         elif starts:
             compare_starts(run)
     else:
         first = begun(problem.with_kernels(constant), OuterLevenbergMarquardt(), False, True)
-        if file is None or stored is None:
+        if stored is None:
             compare_settled(first)
         elif stored.constant:
-            file.restore(first, stored)
+            stored.restore(first)
         elif stored.before is not None:
             first.theta = stored.before
         if stored is None or stored.constant:
             while first.result is None and len(first.history) < _CONSTANT_STEPS:
-                if file is not None:
-                    file.write(first, None)
+                keep(first, None)
                 first.step(tolerance)
         before = first.theta
         problem = problem.with_kernels(varying(problem.kernels, first.kernels))
         run = begun(problem, _suited(problem) if optimizer is None else optimizer, False)
-        if file is None or stored is None or stored.constant:
+        if stored is None or stored.constant:
             run.go_on_from(first)
         else:
             run.expect_variation()
-            file.restore(run, stored, first)
+            stored.restore(run, first)
     if run.result is LEARNING.step_limit and len(run.history) < max_steps:
         run.result = None
     while run.result is None:
-        if file is not None:
-            file.write(run, before)
+        keep(run, before)
         run.step(tolerance)
         if run.result is None and len(run.history) >= max_steps:
             run.result = LEARNING.step_limit
-    if file is not None:
-        file.write(run, before)
+    keep(run, before)
     if hypergradient == "exact" and run.result is not LEARNING.not_finite:
         follow_exact_gradient(run)
     learned = run.learned_problem

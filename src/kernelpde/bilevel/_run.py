@@ -43,7 +43,7 @@ from kernelpde.bilevel._validation import (
     batch_of,
     validation_blocks,
 )
-from kernelpde.errors import InputError
+from kernelpde.errors import InputError, RankError
 from kernelpde.functionals import Kernels
 from kernelpde.problem import Block, Problem, Rows
 from kernelpde.solve import GaussNewton, LevenbergMarquardt
@@ -385,7 +385,13 @@ class Run:
 
     def step(self, tolerance: float) -> None:
         """Linearise, lower the outer loss, move the state."""
-        loss, blocks, view = self.loss(self.kernels)
+        try:
+            loss, blocks, view = self.loss(self.kernels)
+        except RankError:
+            if not self.history:
+                raise
+            self.result = LEARNING.rank_limit
+            return
         state_alone = tolerance > 0.0 and self.pace.state_alone()
         # Derivatives that are not needed cost less than another program, but for many rows.
         small = isinstance(loss.plan, DensePlan)

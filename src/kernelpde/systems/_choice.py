@@ -7,7 +7,7 @@ from typing import TypeAlias
 import equinox as eqx
 from jax.sharding import Mesh
 
-from kernelpde.errors import InputError
+from kernelpde.errors import InputError, RankError
 from kernelpde.functionals import Kernels, one_axis
 from kernelpde.linalg import Dense
 from kernelpde.memory import LEARN, SOLVE, fits, require_bytes, require_memory
@@ -196,7 +196,7 @@ def _low_rank(
             "short: use Dense(), a larger nugget, or a larger max_rank."
         )
     if learning and rows < _RATIO * found.rank:
-        raise InputError(
+        raise RankError(
             f"LowRank: {rows} rows for a rank of {found.rank}. Derivatives in the kernel need at "
             f"least {_RATIO} rows per inducing functional: use Dense(), or {_RATIO * found.rank} "
             "rows."

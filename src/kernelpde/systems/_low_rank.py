@@ -272,10 +272,8 @@ class LowRankPlan(AbstractPlan):
         result = LINEAR.where(result == LINEAR.nugget_raised, LINEAR.successful, result)
         finite = jnp.isfinite(diagonal).all() & jnp.isfinite(middle).all()
         result = LINEAR.where(finite, result, LINEAR.not_finite)
-
-        w = _weights(
-            (kernels, added, rhs), _Frozen(features, factor, coefficients, rows, self.stack)
-        )
+        basis = Basis(root, factor, coefficients)
+        w = _weights((kernels, added, rhs), _Frozen(features, basis, rows, self.stack))
         w = jnp.where(result == LINEAR.successful, w, jnp.nan)
         return LowRankSolved(
             (self.stack,),
@@ -287,7 +285,7 @@ class LowRankPlan(AbstractPlan):
             result,
             added,
             square @ w,
-            Basis(root, factor, coefficients),
+            basis,
             self.mesh,
         )
 
@@ -296,8 +294,7 @@ class _Frozen(eqx.Module):
     """What the solution was found with, for its derivative."""
 
     features: Features
-    factor: Float[Array, "r r"]
-    coefficients: Float[Array, "r"]
+    basis: Basis
     rows: Rows
     stack: Stack
 
@@ -306,23 +303,23 @@ class _Frozen(eqx.Module):
 def _weights(moving, frozen: _Frozen) -> Float[Array, "r"]:
     """w = R⁻¹ a, as a function of kernels, T and b."""
     del moving
-    return frozen.features.root.solve_other_half(frozen.coefficients[:, None])[:, 0]
+    return frozen.basis.root.solve_other_half(frozen.basis.coefficients[:, None])[:, 0]
 
 
 @_weights.def_jvp
 def _(primals, tangents):
     (kernels, added, rhs), frozen = primals
     (kernels_dot, added_dot, rhs_dot), _ = tangents
-    features, root, mesh = frozen.features, frozen.features.root, frozen.features.mesh
-    basis, w = (frozen.stack,), _weights(*primals)
-    dual = (rhs - features.times(frozen.coefficients)) / added
+    features, basis, mesh = frozen.features, frozen.basis, frozen.features.mesh
+    stacks, w = (frozen.stack,), _weights(*primals)
+    dual = (rhs - features.times(basis.coefficients)) / added
     arrays, rest = eqx.partition(kernels, eqx.is_inexact_array)
 
     def products(leaves):
         model, few = eqx.combine(leaves, rest), features.few
         return (
-            _rows_times(model, frozen.rows, basis, w, mesh),
-            _times_rows(model, basis, frozen.rows, dual, mesh) - gram(model, few, few) @ w,
+            _rows_times(model, frozen.rows, stacks, w, mesh),
+            _times_rows(model, stacks, frozen.rows, dual, mesh) - gram(model, few, few) @ w,
         )
 
     by_rows, by_few = jax.jvp(products, (arrays,), (with_zeros(arrays, kernels_dot),))[1]
@@ -330,8 +327,8 @@ def _(primals, tangents):
         by_rows = by_rows + added_dot * dual
     if rhs_dot is not None:
         by_rows = by_rows - rhs_dot
-    change = root.solve_half(by_few[:, None])[:, 0] - features.transposed(by_rows / added)
-    return w, root.solve_other_half(solve_with(frozen.factor, change)[:, None])[:, 0]
+    change = basis.root.solve_half(by_few[:, None])[:, 0] - features.transposed(by_rows / added)
+    return w, basis.root.solve_other_half(solve_with(basis.middle, change)[:, None])[:, 0]
 
 
 def _factored(square: Float[Array, "r r"], largest: float) -> DenseFactor:

@@ -111,10 +111,10 @@ def test_low_rank_refuses_what_it_cannot_do():
 
 def test_learning_at_low_rank_ends_where_its_derivatives_would():
     """From a lengthscale that is too long, at so few points that the best one is out of reach."""
-    example = elliptic(0.8)
+    points = {"equation": 700, "boundary": 100}
     learned = kp.learn(
-        example.problem,
-        {"equation": 700, "boundary": 100},
+        elliptic(0.8).problem,
+        points,
         solver=kp.LowRank(1e-6),
         final_solver=kp.LowRank(1e-6),
         starts=False,
@@ -123,8 +123,18 @@ def test_learning_at_low_rank_ends_where_its_derivatives_would():
     )
     assert learned.result.name == "rank_limit"
     assert not learned.converged
-    assert learned.problem.hyperparameters["u"]["lengthscale"] < 0.8
-    assert learned.history[-1].loss < 0.9 * learned.evaluations[0].loss
+    kept = float(learned.problem.hyperparameters["u"]["lengthscale"])
+    (beyond,) = np.exp(learned.history[-1].theta)
+    assert beyond < kept < 0.8
+
+    def follows(lengthscale):
+        problem = elliptic(lengthscale).problem
+        blocks = problem.collocate(points)
+        chosen(kp.LowRank(1e-6), problem.kernels, problem.residuals, blocks, learning=True)
+
+    follows(kept)
+    with pytest.raises(kp.RankError):
+        follows(float(beyond))
 
 
 def test_automatic_choice_follows_size_and_rank(monkeypatch):

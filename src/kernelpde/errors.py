@@ -15,7 +15,7 @@ class InputError(KernelPDEError, ValueError):
 
 
 class RankError(InputError):
-    """The low-rank solver has too few rows for its rank to be differentiated."""
+    """The rank of the Gram matrix is too large for the low-rank solver, or for so few rows."""
 
 
 class PrecisionError(KernelPDEError, RuntimeError):

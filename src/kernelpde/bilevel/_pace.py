@@ -50,11 +50,10 @@ class Pace:
     - `with_data`: whether the loss is a density of data. The inner iteration then converges
       linearly, residuals of data are to stay, and at first the state is not even near to them.
     - `changing`: whether validation points change from step to step.
-    - `wait`: whether data are to be judged only once the state is near.
     """
 
-    def __init__(self, with_data: bool, changing: bool, wait: bool):
-        self.with_data, self.changing, self.wait = with_data, changing, wait
+    def __init__(self, with_data: bool, changing: bool):
+        self.with_data, self.changing = with_data, changing
         self.path: list[np.ndarray] = []
         self.changes: list[float] = []
         self.unsettled = self.held = self.far = 0
@@ -63,12 +62,12 @@ class Pace:
     def state_alone(self) -> bool:
         """Whether the next step leaves the hyperparameters as they are.
 
-        Far from a solution the loss says little about the kernel.
+        Far from a solution the loss says little about the kernel, and data are judged only once
+        the state is near.
         """
         lost = self.unsettled >= 2 and self.held < _PATIENCE
         waiting = (
             self.with_data
-            and self.wait
             and len(self.changes) < _FIRST
             and all(change > _NEARER for change in self.changes)
         )

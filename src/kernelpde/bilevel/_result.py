@@ -13,9 +13,9 @@ class LEARNING(enum.Enum):
     )
     step_limit = "The largest number of Gauss-Newton steps was reached; the last kernels are kept."
     rank_limit = (
-        "The kernels became so rough that the low-rank solver has fewer than ten rows for each of "
-        "its functionals, too few for a derivative; the last kernels are kept. Take more points, "
-        "or Automatic()."
+        "On the way to rougher kernels the low-rank solver came to its limit: its rank there is "
+        "too large, or there are too few rows for it. The roughest kernels within it are kept. "
+        "Take more points, a larger nugget, or Automatic()."
     )
     not_finite = (
         "The outer loss is not finite at the present hyperparameters, whatever the nugget. Check "

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import equinox as eqx
@@ -20,6 +21,7 @@ from kernelpde.bilevel._evaluation import (
     evaluator,
     linearise,
     loss_without_derivatives,
+    losses,
     row_scales,
     view_of,
 )
@@ -32,7 +34,6 @@ from kernelpde.bilevel._outer import AbstractRegularizer, Around, condition_weig
 from kernelpde.bilevel._pace import Pace
 from kernelpde.bilevel._record import LearningRecord
 from kernelpde.bilevel._result import LEARNING
-from kernelpde.bilevel._starting import best_of
 from kernelpde.bilevel._starts import nearby, variation, weak_prior
 from kernelpde.bilevel._validation import (
     Folds,
@@ -51,6 +52,9 @@ from kernelpde.systems import AbstractPlan, DensePlan, LowRank, Solver, Sparse, 
 
 _LARGEST = 20.0
 """A hyperparameter whose logarithm is beyond this has run away."""
+
+_BATCH = 8
+"""So many hyperparameters are compared by one call of one compiled program."""
 
 _BETTER = 0.9
 """How much lower the loss elsewhere must be to go there."""
@@ -103,7 +107,6 @@ class Run:
         self.pace = Pace(
             self.data is not None,
             isinstance(plan, Fresh) or (isinstance(plan, HeldOut) and plan.batch is not None),
-            starts,
         )
         self.spread: np.ndarray | None = None
         self.variation: tuple[np.ndarray, np.ndarray] | None = None
@@ -115,6 +118,7 @@ class Run:
         self.factorisations = 0
         self.nugget = solver.nugget
         self.announced: type | None = None
+        self.followed: np.ndarray | None = None
         self.result: LEARNING | None = None
 
     @property
@@ -388,10 +392,11 @@ class Run:
         try:
             loss, blocks, view = self.loss(self.kernels)
         except RankError:
-            if not self.history:
+            if self.followed is None:
                 raise
-            self.result = LEARNING.rank_limit
+            self.theta, self.result = self._nearest_followed(self.followed), LEARNING.rank_limit
             return
+        self.followed = self.theta
         state_alone = tolerance > 0.0 and self.pace.state_alone()
         # Derivatives that are not needed cost less than another program, but for many rows.
         small = isinstance(loss.plan, DensePlan)
@@ -426,6 +431,29 @@ class Run:
             self.theta = middle
             self.result = LEARNING.scattered
 
+    def _nearest_followed(self, last: np.ndarray) -> np.ndarray:
+        """As far on the way from the last θ to the present one as the solver can follow."""
+        for part in (0.5, 0.25, 0.125):
+            theta = last + part * (self.theta - last)
+            with suppress(RankError):
+                self._plan(self.parameters.kernels(jnp.asarray(theta)))
+                return theta
+        return last
+
+    def best_of(self, loss: Loss, candidates: list[np.ndarray]) -> tuple[np.ndarray, float]:
+        """The θ with the lowest loss, and that loss; values only, a batch of them at a time."""
+        values = []
+        for start in range(0, len(candidates), _BATCH):
+            chosen = np.stack(candidates[start : start + _BATCH])
+            padding = np.repeat(chosen[-1:], _BATCH - len(chosen), axis=0)
+            found = losses(jnp.asarray(np.concatenate([chosen, padding])), loss)
+            for theta, value, nugget, usable in zip(chosen, *map(np.asarray, found), strict=False):
+                values.append(float(value) if usable and np.isfinite(value) else np.inf)
+                self.factorisations += 1
+                self.record(self.evaluations, values[-1], theta, float(nugget), None)
+        best = int(np.argmin(values))
+        return candidates[best], values[best]
+
     def _elsewhere(self, loss: Loss, best: Evaluation) -> bool:
         """Whether some other lengthscale does better now that the state is known; if so, go there.
 
@@ -438,7 +466,7 @@ class Run:
         candidates = nearby(self.parameters, self.theta)
         if not candidates:
             return False
-        theta, value = best_of(self, loss, candidates)
+        theta, value = self.best_of(loss, candidates)
         if value > _BETTER * best.loss:
             return False
         self.theta, self.memory = theta, None

@@ -1,31 +1,25 @@
 """Where a learning run begins: the best of several lengthscales."""
 
 import dataclasses
-from typing import TYPE_CHECKING
 
 import jax.numpy as jnp
 import numpy as np
 
-from kernelpde.bilevel._evaluation import Loss, loss_and_state, losses
+from kernelpde.bilevel._evaluation import loss_and_state
 from kernelpde.bilevel._outer import Around
+from kernelpde.bilevel._run import Run
 from kernelpde.bilevel._starts import lengthscales, spread
 from kernelpde.bilevel._validation import Fresh, HeldOut, batch_of
 from kernelpde.systems import Automatic
 
-if TYPE_CHECKING:
-    from kernelpde.bilevel._run import Run
-
 _SETTLING, _STILL = 12, 0.05
 """So many inner steps a start is given, unless one changes the state by less than this."""
-
-_BATCH = 8
-"""So many starts are compared by one call of one compiled program."""
 
 _MANY, _FEW = 6000, 2500
 """With more rows than the first, starts are compared with about as many as the second."""
 
 
-def compare_starts(run: "Run") -> None:
+def compare_starts(run: Run) -> None:
     """Begin with the best of several lengthscales, by the outer loss at u = 0.
 
     Data say nothing of a coefficient before there is a solution; with them the lengthscales
@@ -43,7 +37,7 @@ def compare_starts(run: "Run") -> None:
     few = run if rows <= _MANY else thinned(run, _FEW / rows)
     middle = run.parameters.kernels(jnp.asarray(candidates[len(candidates) // 2]))
     loss, _, _ = few.loss(middle)
-    theta, value = best_of(few, loss, [run.theta, *candidates])
+    theta, value = few.best_of(loss, [run.theta, *candidates])
     if few is not run:
         run.evaluations += few.evaluations
         run.factorisations += few.factorisations
@@ -51,7 +45,7 @@ def compare_starts(run: "Run") -> None:
         run.theta = theta
 
 
-def thinned(run: "Run", share: float) -> "Run":
+def thinned(run: Run, share: float) -> Run:
     """A run with a part of the points, and the solver that suits so many."""
     rng = np.random.default_rng([run.seed, 13])
 
@@ -62,7 +56,7 @@ def thinned(run: "Run", share: float) -> "Run":
     if isinstance(plan, HeldOut | Fresh) and plan.points is not None:
         fewer = {name: some(count) for name, count in plan.points.items()}
         plan = dataclasses.replace(plan, points=fewer)
-    return type(run)(
+    return Run(
         run.problem,
         tuple(batch_of(block, some(block.count), rng)[0] for block in run.blocks),
         plan,
@@ -78,7 +72,7 @@ def thinned(run: "Run", share: float) -> "Run":
     )
 
 
-def compare_settled(run: "Run") -> None:
+def compare_settled(run: Run) -> None:
     """Begin with the best of several lengthscales and the state that belongs to it.
 
     Each is given some steps of the inner iteration first: where a solution is rough, the
@@ -105,18 +99,3 @@ def compare_settled(run: "Run") -> None:
         if value < best[0]:
             best = (value, theta, run.train, run.pool_view)
     _, run.theta, run.train, run.pool_view = best
-
-
-def best_of(run: "Run", loss: Loss, candidates: list[np.ndarray]) -> tuple[np.ndarray, float]:
-    """The θ with the lowest loss, and that loss; values only, a batch of them at a time."""
-    values = []
-    for start in range(0, len(candidates), _BATCH):
-        chosen = np.stack(candidates[start : start + _BATCH])
-        padding = np.repeat(chosen[-1:], _BATCH - len(chosen), axis=0)
-        found = losses(jnp.asarray(np.concatenate([chosen, padding])), loss)
-        for theta, value, nugget, usable in zip(chosen, *map(np.asarray, found), strict=False):
-            values.append(float(value) if usable and np.isfinite(value) else np.inf)
-            run.factorisations += 1
-            run.record(run.evaluations, values[-1], theta, float(nugget), None)
-    best = int(np.argmin(values))
-    return candidates[best], values[best]

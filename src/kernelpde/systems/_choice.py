@@ -153,7 +153,7 @@ def _choice(
 def _dense(solver: Automatic | Dense, rows: int, learning: bool, why: str) -> Choice:
     matrices = LEARN if learning else SOLVE
     if not fits(rows, matrices) and why.startswith("rank"):
-        raise InputError(
+        raise RankError(
             f"No solver suits {rows} rows with this kernel: a dense matrix does not fit, and the "
             f"rank at nugget {float(solver.nugget):.0e} is too large for LowRank ({why}). Take "
             "fewer points, a smoother kernel or a longer lengthscale, or a larger nugget."
@@ -190,7 +190,7 @@ def _low_rank(
     solver: LowRank, found: Pivots, rows: int, mesh: Mesh | None, learning: bool
 ) -> Choice:
     if not found.complete:
-        raise InputError(
+        raise RankError(
             f"LowRank: {found.rank} functionals do not determine the others up to the nugget "
             f"{float(solver.nugget):.0e}. The kernel is not smooth enough or its lengthscale too "
             "short: use Dense(), a larger nugget, or a larger max_rank."

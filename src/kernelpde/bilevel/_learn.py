@@ -182,6 +182,7 @@ def learn(
     - `notes`: facts to be kept in that file.
     """
     require_float64()
+    problem = problem.current()
     if max_steps is not None and max_steps < 1:
         raise InputError(f"learn: max_steps must be at least 1; got {max_steps}.")
     if max_steps is None:

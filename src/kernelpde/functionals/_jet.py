@@ -1,10 +1,13 @@
 """The local view of a field at a point: what a residual may ask of it."""
 
+import difflib
+import re
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Complex, Float
 
 from kernelpde.errors import InputError
@@ -51,6 +54,11 @@ class Frame(NamedTuple):
                         f"{', '.join(map(repr, self.coordinates))}."
                     )
                 coordinate = self.coordinates.index(coordinate)
+            if isinstance(coordinate, bool) or not isinstance(coordinate, int | np.integer):
+                raise InputError(
+                    f"A coordinate is given by name or number; got {coordinate!r}. The domain has "
+                    f"{', '.join(map(repr, self.coordinates))}."
+                )
             if not 0 <= coordinate < dimension:
                 raise InputError(
                     f"Coordinate number {coordinate} does not exist; the domain has {dimension}: "
@@ -65,7 +73,42 @@ class Frame(NamedTuple):
         return tuple(self.order(i, i) for i in self.spatial)
 
 
-class Jet:
+def _refused(how: str):
+    def refuse(self, *_: Any, **__: Any) -> NoReturn:
+        raise InputError(
+            f"a field was {how}, but it is no number: its value at the point is u.value, its "
+            "derivatives are u.d('x'), u.gradient, u.laplacian and so on."
+        )
+
+    return refuse
+
+
+class NotANumber:
+    """Refuses what one does with a number, for those who forget `.value`."""
+
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = _refused("used in arithmetic")
+    __truediv__ = __rtruediv__ = __pow__ = __rpow__ = _refused("used in arithmetic")
+    __matmul__ = __rmatmul__ = __mod__ = __floordiv__ = _refused("used in arithmetic")
+    __neg__ = __pos__ = __abs__ = _refused("used in arithmetic")
+    __lt__ = __le__ = __gt__ = __ge__ = __bool__ = _refused("compared")
+    __float__ = __int__ = __complex__ = __array__ = __jax_array__ = _refused("used as a number")
+    __call__ = _refused("called like a function")
+    __getitem__ = __iter__ = __len__ = _refused("indexed")
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        known = [n for n in dir(type(self)) if not n.startswith("_")]
+        along = re.fullmatch(r"d?_?([a-z]{1,2})", name)
+        if along is not None and name not in known:
+            advice = f"Derivatives are u.d({', '.join(map(repr, along[1]))})."
+        else:
+            close = difflib.get_close_matches(name, known, 1)
+            advice = f"Did you mean u.{close[0]}?" if close else ""
+        raise InputError(f"a field has no {name!r}; it has {', '.join(known)}. {advice}")
+
+
+class Jet(NotANumber):
     """A field at one point: its value and its derivatives, as a residual sees them.
 
     `u.value`, `u.d("x")`, `u.d("x", "y")`, `u.d(0, 0)`, `u.gradient`, `u.hessian`, `u.laplacian`
@@ -121,7 +164,7 @@ class Jet:
         return sum(others, start=first)
 
 
-class ComplexJet:
+class ComplexJet(NotANumber):
     """A complex field at one point, as a residual sees it: everything a `Jet` has, complex."""
 
     def __init__(self, real: Jet, imaginary: Jet):

@@ -1,10 +1,11 @@
-"""Which inputs each output of a traced function may depend on.
+"""Which inputs each output of a traced function depends on, and on which of them not linearly.
 
-Real and imaginary parts are followed apart, and parts that are exactly zero are known to be: the
-real part of i h depends on the imaginary part of h alone.
+Dependence is what counts, not the derivative: a sign or a step has derivative zero and depends on
+its argument all the same. Real and imaginary parts are followed apart, and parts that are exactly
+zero are known to be: the real part of i h depends on the imaginary part of h alone.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import jax.extend.core as jex
@@ -12,27 +13,61 @@ import jax.numpy as jnp
 import numpy as np
 
 
-class Parts(NamedTuple):
-    """What real and imaginary part may depend on; `None` for a part that is zero."""
+class Reach(NamedTuple):
+    """The inputs that a number depends on, and those among them on which it does not linearly.
 
-    real: frozenset[int] | None
-    imag: frozenset[int] | None
+    In the others it is linear with coefficients that depend on no input.
+    """
+
+    inputs: frozenset[int] = frozenset()
+    nonlinear: frozenset[int] = frozenset()
 
     @property
-    def either(self) -> frozenset[int]:
-        return (self.real or frozenset()) | (self.imag or frozenset())
+    def bent(self) -> "Reach":
+        """The same after something that is not linear."""
+        return Reach(self.inputs, self.inputs)
 
 
-_NOTHING = frozenset()
+class Parts(NamedTuple):
+    """What real and imaginary part depend on; `None` for a part that is zero."""
 
-_SAME = {"convert_element_type", "copy", "reshape", "squeeze", "broadcast_in_dim", "neg", "conj"}
-"""Primitives that leave each part what it was, up to its sign."""
+    real: Reach | None
+    imag: Reach | None
 
 
-def dependencies(jaxpr: jex.Jaxpr) -> list[set[int]]:
-    """For each real output, the numbers of the inputs that it may depend on."""
-    inputs = [Parts(frozenset({i}), None) for i in range(len(jaxpr.invars))]
-    return [set(parts.either) for parts in _followed(jaxpr, inputs)]
+_NOTHING = Reach()
+
+_SAME = {
+    "broadcast_in_dim",
+    "conj",
+    "copy",
+    "cumsum",
+    "neg",
+    "reduce_sum",
+    "reshape",
+    "rev",
+    "slice",
+    "squeeze",
+    "transpose",
+}
+"""Linear primitives of one argument that keep real and imaginary parts apart."""
+
+_SUMS = {"add", "add_any", "concatenate", "pad", "stack", "sub"}
+"""Linear in all arguments together."""
+
+_INDEXED = {"dynamic_slice", "gather"}
+"""Linear in the first argument if the others depend on nothing."""
+
+_CALLS = {"closed_call": "call_jaxpr", "jit": "jaxpr", "pjit": "jaxpr"}
+
+
+def dependencies(jaxpr: jex.Jaxpr, followed: Sequence[int]) -> list[Reach]:
+    """For each real output, which of the inputs to be followed it depends on."""
+    inputs = [
+        Parts(Reach(frozenset({i})) if i in followed else _NOTHING, None)
+        for i in range(len(jaxpr.invars))
+    ]
+    return [_sum(parts) or _NOTHING for parts in _followed(jaxpr, inputs)]
 
 
 def _followed(jaxpr: jex.Jaxpr, inputs: Sequence[Parts]) -> list[Parts]:
@@ -49,53 +84,74 @@ def _followed(jaxpr: jex.Jaxpr, inputs: Sequence[Parts]) -> list[Parts]:
 
     for equation in jaxpr.eqns:
         name, given = equation.primitive.name, [of(atom) for atom in equation.invars]
-        inner = equation.params.get("jaxpr") if name in ("pjit", "jit") else None
-        if inner is not None:
+        inner = equation.params.get(_CALLS.get(name, ""))
+        if isinstance(inner, jex.ClosedJaxpr):
             outputs = _followed(inner.jaxpr, given)
         else:
-            known = _rule(name, given)
-            everything = frozenset().union(*(parts.either for parts in given))
+            found = _rule(name, given, equation)
+            whole = _sum(part for parts in given for part in parts) or _NOTHING
             outputs = [
-                known
-                if known is not None
-                else Parts(everything, everything if _is_complex(variable) else None)
+                found
+                if found is not None
+                else Parts(whole.bent, whole.bent if _is_complex(variable) else None)
                 for variable in equation.outvars
             ]
         reached.update(zip(equation.outvars, outputs, strict=True))
     return [of(atom) for atom in jaxpr.outvars]
 
 
-def _rule(name: str, given: list[Parts]) -> Parts | None:
-    """What is known of a primitive; `None` if nothing is."""
-    if name in _SAME:
-        return given[0]
-    if name in ("add", "sub", "add_any"):
-        a, b = given
-        return Parts(_sum(a.real, b.real), _sum(a.imag, b.imag))
-    if name == "mul":
+def _rule(name: str, given: list[Parts], equation: jex.JaxprEqn) -> Parts | None:
+    """What is known of a linear primitive; `None` if nothing is."""
+    first = given[0] if given else Parts(None, None)
+    if name in _SAME or (name == "convert_element_type" and _is_inexact(equation.outvars[0])):
+        return first
+    if name in _SUMS:
+        return Parts(_sum(p.real for p in given), _sum(p.imag for p in given))
+    if name in ("mul", "dot_general"):
         a, b = given
         return Parts(
-            _sum(_product(a.real, b.real), _product(a.imag, b.imag)),
-            _sum(_product(a.real, b.imag), _product(a.imag, b.real)),
+            _sum([_product(a.real, b.real), _product(a.imag, b.imag)]),
+            _sum([_product(a.real, b.imag), _product(a.imag, b.real)]),
         )
     if name == "complex":
         return Parts(given[0].real, given[1].real)
     if name == "real":
-        return Parts(given[0].real, None)
+        return Parts(first.real, None)
     if name == "imag":
-        return Parts(given[0].imag, None)
+        return Parts(first.imag, None)
+    if name == "div" and given[1].imag is None and not _depends(given[1:]):
+        return first
+    if name in _INDEXED and not _depends(given[1:]):
+        return first
+    if name == "select_n" and not _depends(given[:1]):
+        return Parts(_sum(p.real for p in given[1:]), _sum(p.imag for p in given[1:]))
     return None
 
 
-def _sum(a: frozenset[int] | None, b: frozenset[int] | None) -> frozenset[int] | None:
+def _depends(given: Iterable[Parts]) -> bool:
+    return any(part.inputs for parts in given for part in parts if part is not None)
+
+
+def _sum(parts: Iterable[Reach | None]) -> Reach | None:
+    found = [part for part in parts if part is not None]
+    if not found:
+        return None
+    return Reach(
+        frozenset().union(*(part.inputs for part in found)),
+        frozenset().union(*(part.nonlinear for part in found)),
+    )
+
+
+def _product(a: Reach | None, b: Reach | None) -> Reach | None:
     if a is None or b is None:
-        return b if a is None else a
-    return a | b
-
-
-def _product(a: frozenset[int] | None, b: frozenset[int] | None) -> frozenset[int] | None:
-    return None if a is None or b is None else a | b
+        return None
+    both = Reach(a.inputs | b.inputs, a.nonlinear | b.nonlinear)
+    return both.bent if a.inputs and b.inputs else both
 
 
 def _is_complex(variable) -> bool:
     return jnp.issubdtype(variable.aval.dtype, jnp.complexfloating)
+
+
+def _is_inexact(variable) -> bool:
+    return jnp.issubdtype(variable.aval.dtype, jnp.inexact)

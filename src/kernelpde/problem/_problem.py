@@ -102,6 +102,25 @@ class Problem:
         other.residuals = other._traced()
         return other
 
+    def current(self) -> "Problem":
+        """This problem with its residuals as they are now.
+
+        A residual may read a global or an attribute that has changed since the problem was made.
+        """
+        residuals = self._traced()
+        if all(new.same(old) for new, old in zip(residuals, self.residuals, strict=True)):
+            return self
+        again = self._traced()
+        for condition, one, two in zip(self.conditions, residuals, again, strict=True):
+            if not one.same(two):
+                raise InputError(
+                    f"Condition {condition.name!r}: its residual is another one each time it is "
+                    "called. Random numbers belong into data, drawn once."
+                )
+        other = copy(self)
+        other.residuals = residuals
+        return other
+
     def _traced(self) -> tuple[Residual, ...]:
         names = tuple(field.name for field in self.fields)
         return tuple(

@@ -1,10 +1,13 @@
-"""What a residual uses of the fields, found by tracing, and its linearisation at points."""
+"""What a residual computes of the fields, found by tracing, and its linearisation at points."""
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NoReturn
 
+import equinox as eqx
 import jax
+import jax.extend.core as jex
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -13,34 +16,52 @@ from kernelpde.errors import InputError
 from kernelpde.functionals import ComplexJet, Frame, Jet, Term
 from kernelpde.problem._dependencies import dependencies
 from kernelpde.problem._fields import Parameter
+from kernelpde.problem._program import Traced, lifted
 
 
-@dataclass(frozen=True)
-class Residual:
+class Residual(eqx.Module):
     """A residual F(x, j₁, ..., j_T) as a function of the point and of the jet entries it uses.
+
+    It is what was traced, not the Python function: its numbers are arrays, the rest is static and
+    equal for all residuals that do the same.
 
     **Attributes:**
 
-    - `fields`: the names of the real fields.
-    - `complex_fields`: name, number of the real and number of the imaginary part of complex ones.
-    - `parameters`: unknown numbers, which are among the fields as well.
+    - `traced`: F and ∂F/∂j as functions of the entries, the point, the normal if there is one, and
+      data in the order of their names.
     - `terms`: the entries jₜ, in the order in which they are passed.
     - `components`: for each equation that the residual returns, the numbers of the entries in it.
-    - `nonlinear`: the numbers of the entries on which some ∂F/∂jₜ depends. In the others F is
-      linear with coefficients that depend on the point alone: ∂F/∂jₛ depends on jₜ exactly if
-      ∂F/∂jₜ depends on jₛ.
+    - `nonlinear`: the numbers of the entries in which F is not linear. In the others it is, with
+      coefficients that depend on the point alone.
+    - `has_normals`, `uses_normal`: whether normals are passed, and whether F depends on them.
+    - `data`: the names of data that are passed.
     """
 
-    condition: str
-    function: Callable
-    fields: tuple[str, ...]
-    complex_fields: tuple[tuple[str, int, int], ...]
-    parameters: tuple[Parameter, ...]
-    arguments: tuple[str, ...]
-    frame: Frame
-    terms: tuple[Term, ...]
-    components: tuple[tuple[int, ...], ...]
-    nonlinear: tuple[int, ...]
+    traced: Traced
+    terms: tuple[Term, ...] = eqx.field(static=True)
+    components: tuple[tuple[int, ...], ...] = eqx.field(static=True)
+    nonlinear: tuple[int, ...] = eqx.field(static=True)
+    has_normals: bool = eqx.field(static=True)
+    uses_normal: bool = eqx.field(static=True)
+    data: tuple[str, ...] = eqx.field(static=True)
+
+    def same(self, other: "Residual") -> bool:
+        """Whether both compute the same, numbers included."""
+        return jax.tree.structure(self) == jax.tree.structure(other) and self.traced.same(
+            other.traced
+        )
+
+    def _at(
+        self,
+        point: Float[Array, "d"],
+        normal: Float[Array, "d"] | None,
+        data: Mapping[str, Array],
+        entries: Sequence[Array],
+    ) -> list[Array]:
+        if normal is None and self.uses_normal:
+            raise InputError("This residual uses normals, and there are none at these points.")
+        normals = [jnp.zeros_like(point) if normal is None else normal] * self.has_normals
+        return self.traced(*entries, point, *normals, *(data[name] for name in self.data))
 
     def __call__(
         self,
@@ -50,30 +71,7 @@ class Residual:
         entries: Sequence[Array],
     ) -> Float[Array, "R"]:
         """F at one point, all components."""
-        return jnp.stack(self.parts(point, normal, data, entries))
-
-    def parts(self, point, normal, data, entries: Sequence[Array]) -> list[Array]:
-        """F at one point, each component by itself."""
-        values = dict(zip(self.terms, entries, strict=True))
-        return self._call(point, normal, data, values.__getitem__)
-
-    def _call(self, point, normal, data, lookup: Callable[[Term], Array]) -> list[Array]:
-        jets: dict[str, Jet | ComplexJet | Array] = {
-            name: Jet(self.fields.index(name), self.frame, lookup, normal)
-            for name in self.arguments
-            if name in self.fields
-        }
-        for name, *parts in self.complex_fields:
-            if name in self.arguments:
-                real, imaginary = (Jet(part, self.frame, lookup, normal) for part in parts)
-                jets[name] = ComplexJet(real, imaginary)
-        for parameter in self.parameters:
-            if parameter.name in self.arguments:
-                jet = Jet(self.fields.index(parameter.name), self.frame, lookup)
-                jets[parameter.name] = parameter.value(jet.value)
-        others = data if normal is None else {"normal": normal, **data}
-        given = (jets[name] if name in jets else others[name] for name in self.arguments)
-        return _components(self.function(point, *given), self.condition)
+        return self._at(point, normal, data, entries)[0]
 
     @property
     def nonlinear_terms(self) -> tuple[Term, ...]:
@@ -103,9 +101,8 @@ class Residual:
             full = [jnp.zeros(())] * len(self.terms)
             for number, entry in zip(self.nonlinear, entries, strict=True):
                 full[number] = entry
-            values, pull = jax.vjp(lambda *e: self(point, normal, datum, e), *full)
-            rows = [pull(row) for row in jnp.eye(values.shape[0])]
-            return values, jnp.stack([jnp.stack(row) for row in rows])
+            values, slopes = self._at(point, normal, datum, full)
+            return values, slopes
 
         axes = (0, None if normals is None else 0, 0, 0)
         columns = tuple(jets[:, k] for k in range(jets.shape[1]))
@@ -122,7 +119,7 @@ def trace_residual(
     complex_fields: tuple[tuple[str, int, int], ...] = (),
     parameters: tuple[Parameter, ...] = (),
 ) -> Residual:
-    """Find out what a residual uses, and refuse what cannot be a residual.
+    """Find out what a residual computes, and refuse what cannot be a residual.
 
     **Arguments:**
 
@@ -136,58 +133,175 @@ def trace_residual(
     - `complex_fields`: name, number of the real and number of the imaginary part.
     - `parameters`: unknown numbers among the fields.
     """
+    where = f"Condition {condition!r}{_line_of(function)}"
     known = (*fields, *(name for name, *_ in complex_fields))
     others = ("normal", *data) if has_normals else tuple(data)
-    arguments = _argument_names(condition, function, known, others)
+    arguments = _argument_names(where, function, known, others)
     dimension = len(frame.coordinates)
-    place = (
-        np.zeros(dimension),
-        np.zeros(dimension) if has_normals else None,
-        {name: np.zeros(values.shape[1:]) for name, values in data.items()},
-    )
-    blank = Residual(
-        condition, function, fields, complex_fields, parameters, arguments, frame, (), (), ()
-    )
+    place = [np.zeros(dimension)] * (1 + has_normals)
+    place += [np.zeros(values.shape[1:]) for values in data.values()]
+    pairs = {name: parts for name, *parts in complex_fields}
+    numbers = {parameter.name: parameter for parameter in parameters}
+
+    def called(lookup: Callable[[Term], Array], place: Sequence[Array]) -> list[Array]:
+        """F, with jet entries as `lookup` has them."""
+        point, *rest = place
+        normal = rest.pop(0) if has_normals else None
+        given: dict[str, Any] = {"normal": normal, **dict(zip(data, rest, strict=True))}
+
+        def argument(name: str) -> Any:
+            if name in pairs:
+                return ComplexJet(*(Jet(part, frame, lookup, normal) for part in pairs[name]))
+            if name not in fields:
+                return given[name]
+            jet = Jet(fields.index(name), frame, lookup, normal)
+            return numbers[name].value(jet.value) if name in numbers else jet
+
+        try:
+            result = function(point, *map(argument, arguments))
+        except Exception as error:
+            _refuse(where, error)
+        return _components(result, where)
 
     used: set[Term] = set()
 
-    def recorded(point, normal, datum):
+    def recorded(*place):
         def lookup(term: Term) -> Array:
             used.add(term)
-            return point[0]
+            return place[0][0]
 
-        return blank._call(point, normal, datum, lookup)
+        return called(lookup, place)
 
-    count = len(jax.eval_shape(recorded, *place))
+    try:
+        jax.eval_shape(recorded, *place)
+    except InputError as error:
+        # A new one, without what JAX notes about its own frames.
+        raise InputError(str(error)) from error.__cause__
     terms = tuple(sorted(used))
     if not terms:
         raise InputError(
-            f"Condition {condition!r}: its residual uses no field. Expected something like "
+            f"{where}: its residual uses no field. Expected something like "
             "lambda x, u: u.value - g(x)."
         )
-    whole = replace(blank, terms=terms)
-    zeros = tuple(np.zeros(()) for _ in terms)
-    components, nonlinear = [], set()
-    for r in range(count):
+    count = len(terms)
 
-        def component(entries, point, normal, datum, r=r):
-            return whole.parts(point, normal, datum, entries)[r]
+    def value(*inputs):
+        entries = dict(zip(terms, inputs[:count], strict=True))
+        return called(entries.__getitem__, inputs[count:])
 
-        (present,) = dependencies(jax.make_jaxpr(component)(zeros, *place).jaxpr)
-        entries = tuple(t for t in range(len(terms)) if t in present)
-        if not entries:
+    inputs = [np.zeros(())] * count + place
+    closed = jax.make_jaxpr(value)(*inputs)
+    _refuse_indices(where, closed.jaxpr)
+    reach = dependencies(closed.jaxpr, range(count))
+    for number, one in enumerate(reach):
+        if not one.inputs:
             raise InputError(
-                f"Condition {condition!r}: component {r} of its residual uses no field."
+                f"{where}: component {number} of its residual uses no field. Leave it out, or "
+                "check for a factor of zero."
             )
-        components.append(entries)
-        for found in dependencies(jax.make_jaxpr(jax.grad(component))(zeros, *place).jaxpr):
-            nonlinear |= {t for t in found if t < len(terms)}
-    return replace(whole, components=tuple(components), nonlinear=tuple(sorted(nonlinear)))
+    by_place = dependencies(closed.jaxpr, range(count, len(inputs)))
+    return Residual(
+        lifted(jax.make_jaxpr(_with_slopes(closed, count))(*inputs)),
+        terms,
+        tuple(tuple(sorted(one.inputs)) for one in reach),
+        tuple(sorted(frozenset().union(*(one.nonlinear for one in reach)))),
+        has_normals,
+        has_normals and any(count + 1 in one.inputs for one in by_place),
+        tuple(data),
+    )
+
+
+def _with_slopes(closed: jex.ClosedJaxpr, count: int) -> Callable:
+    """All equations stacked, and their derivatives in the first inputs."""
+    function = jex.jaxpr_as_fun(closed)
+
+    def both(*inputs):
+        place = inputs[count:]
+
+        def stacked(*entries):
+            return jnp.stack(function(*entries, *place))
+
+        try:
+            values, pull = jax.vjp(stacked, *inputs[:count])
+            rows = [jnp.stack(pull(row)) for row in jnp.eye(values.shape[0])]
+            return values, jnp.stack(rows)
+        except ValueError:
+            # Loops of unknown length have no reverse mode.
+            slopes = jax.jacfwd(stacked, argnums=tuple(range(count)))(*inputs[:count])
+            return stacked(*inputs[:count]), jnp.stack(slopes, axis=-1)
+
+    return both
+
+
+def _line_of(function: Any) -> str:
+    """Where a function was written, in brackets, if that is known."""
+    code = getattr(function, "__code__", None)
+    return "" if code is None else f" ({Path(code.co_filename).name}:{code.co_firstlineno})"
+
+
+def _refuse(where: str, error: Exception) -> NoReturn:
+    """Say what a residual did that cannot be done."""
+    if isinstance(error, InputError):
+        raise InputError(f"{where}: {error}") from error
+    advice = str(error).split("\n")[0]
+    if isinstance(error, jax.errors.TracerBoolConversionError):
+        advice = (
+            "it asks whether a field or the point is something, and that has no answer yet: the "
+            "residual is traced once for all points. Use jnp.where(condition, this, that) instead "
+            "of if, and jnp.minimum and the like instead of min."
+        )
+    elif isinstance(
+        error, jax.errors.ConcretizationTypeError | jax.errors.TracerArrayConversionError
+    ):
+        advice = (
+            "it needs the number itself, which is not known yet: the residual is traced once for "
+            "all points. Use jax.numpy instead of numpy or math, for example jnp.sin(u.value), and "
+            "neither float() nor int()."
+        )
+    elif "__jax_array__" in str(error):
+        advice = "a field was passed to a function of numbers. Use its value: jnp.sin(u.value)."
+    raise InputError(f"{where}: its residual failed: {type(error).__name__}: {advice}") from error
+
+
+_FOLDED: dict[str, Callable] = {
+    "lt": np.less,
+    "add": np.add,
+    "select_n": lambda which, no, yes: yes if which else no,
+}
+"""What JAX does with an index that is not within an array, to count from its end."""
+
+
+def _refuse_indices(where: str, jaxpr: jex.Jaxpr) -> None:
+    """Refuse indices beyond the end of an array, for which JAX takes the last entry instead."""
+    known: dict[Any, Any] = {}
+
+    def number(atom: Any) -> Any:
+        return atom.val if isinstance(atom, jex.Literal) else known.get(atom)
+
+    for equation in jaxpr.eqns:
+        name, values = equation.primitive.name, list(map(number, equation.invars))
+        if name in _FOLDED and all(value is not None for value in values):
+            known[equation.outvars[0]] = _FOLDED[name](*values)
+        elif name == "dynamic_slice":
+            array: Any = equation.invars[0].aval
+            sizes = equation.params["slice_sizes"]
+            for length, size, start in zip(array.shape, sizes, values[1:], strict=True):
+                if start is not None and not 0 <= start <= length - size:
+                    raise InputError(
+                        f"{where}: its residual takes entry {int(start)} of an array of length "
+                        f"{length}. The entries of the point are x[0] to x[{length - 1}], one per "
+                        "coordinate."
+                    )
 
 
 def _argument_names(
-    condition: str, function: Callable, fields: tuple[str, ...], data: tuple[str, ...]
+    where: str, function: Callable, fields: tuple[str, ...], data: tuple[str, ...]
 ) -> tuple[str, ...]:
+    if not callable(function):
+        raise InputError(
+            f"{where}: expected a function as residual, for example lambda x, {fields[0]}: "
+            f"{fields[0]}.value; got {function!r}."
+        )
     parameters = list(inspect.signature(function).parameters.values())
     positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     names = tuple(p.name for p in parameters[1:] if p.default is inspect.Parameter.empty)
@@ -196,33 +310,51 @@ def _argument_names(
     )
     if not parameters or any(p.kind not in positional for p in parameters):
         raise InputError(
-            f"Condition {condition!r}: a residual takes the point and then fields or data by name, "
+            f"{where}: a residual takes the point and then fields or data by name, "
             f"as in lambda x, {fields[0]}: ...; got {inspect.signature(function)}."
         )
     for name in names:
         if name not in fields and name not in data:
             raise InputError(
-                f"Condition {condition!r}: its residual has an argument {name!r}, but the problem "
+                f"{where}: its residual has an argument {name!r}, but the problem "
                 f"has {known}. Arguments after the first are matched by name."
             )
     return names
 
 
-def _components(result, condition: str) -> list[Float[Array, ""]]:
+def _components(result, where: str) -> list[Float[Array, ""]]:
     """A residual's result as one real number per equation, complex ones in two parts."""
     parts = list(result) if isinstance(result, tuple | list) else [result]
+    for part in parts:
+        if isinstance(part, Jet | ComplexJet):
+            raise InputError(f"{where}: its residual returns a field. Use its value: u.value.")
+        if not isinstance(part, jax.Array | np.ndarray | np.generic | float | int | complex):
+            raise InputError(
+                f"{where}: its residual must return a number, or a tuple or vector of numbers for "
+                f"several equations; got {part!r}."
+            )
     shapes = [jnp.shape(part) for part in parts]
     if len(parts) == 1 and len(shapes[0]) == 1 and shapes[0][0] > 0:
         parts, shapes = list(jnp.asarray(parts[0])), [()]
     if not parts or any(shape != () for shape in shapes):
         raise InputError(
-            f"Condition {condition!r}: its residual must return a number, or a tuple or vector of "
+            f"{where}: its residual must return a number, or a tuple or vector of "
             f"numbers for several equations; got shape {shapes[0] if len(shapes) == 1 else shapes}."
         )
     found = []
-    for part in parts:
+    for part in map(jnp.asarray, parts):
+        if part.dtype == bool:
+            raise InputError(
+                f"{where}: its residual returns whether something holds. Expected a number that "
+                "is zero where the equation holds: u.value - 1.0 instead of u.value == 1.0."
+            )
+        if part.dtype == jnp.float32:
+            raise InputError(
+                f"{where}: its residual returns single precision. Expected double precision; "
+                "leave out .astype(jnp.float32)."
+            )
         if jnp.iscomplexobj(part):
             found += [jnp.real(part), jnp.imag(part)]
         else:
-            found.append(jnp.asarray(part, dtype=float))
+            found.append(part.astype(float))
     return found

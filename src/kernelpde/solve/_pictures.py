@@ -159,7 +159,7 @@ def _solid_conditions(problem: Problem) -> list[str]:
     for condition, residual in zip(problem.conditions, problem.residuals, strict=True):
         patch = condition.region
         full = getattr(patch, "parameters", 0) == len(problem.space.coordinates)
-        if full and not condition.data and "normal" not in residual.arguments:
+        if full and not condition.data and not residual.uses_normal:
             found.append(condition.name)
     return found
 

@@ -157,6 +157,7 @@ def solve(
     if max_steps < 1:
         raise InputError(f"solve: max_steps must be at least 1; got {max_steps}.")
     method = LevenbergMarquardt() if method is None else method
+    problem = problem.current()
     if blocks is None:
         blocks = problem.collocate(points, seed=seed, sampling=sampling)
     choice = chosen(

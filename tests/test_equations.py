@@ -1,0 +1,221 @@
+"""An equation is what it computes: its numbers are its own, and its programs are shared."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import kernelpde as kp
+from kernelpde import compiling
+
+LINE = kp.Box(x=(0.0, 1.0))
+POINTS = {"equation": 24, "ends": 2}
+MIDDLE = np.array([[0.5]])
+
+
+def problem(equation, ends=lambda x, u: u.value, kernel=None):
+    return kp.Problem(
+        kp.Condition("equation", LINE.interior, equation),
+        kp.Condition("ends", LINE.boundary, ends),
+        fields=[kp.Field("u", kp.Gaussian(0.4) if kernel is None else kernel)],
+    )
+
+
+def middle(solution) -> float:
+    return float(solution["u"](MIDDLE)[0])
+
+
+VISCOSITY = 1.0
+
+
+class Holder:
+    strength = 1.0
+
+
+def reads_a_global(x, u):
+    return -VISCOSITY * u.d("x", "x") - 1.0
+
+
+def reads_an_attribute(x, u):
+    return -u.d("x", "x") - Holder.strength
+
+
+@pytest.mark.parametrize("new", [False, True], ids=["same problem", "new problem"])
+def test_a_changed_global_is_seen(monkeypatch, new):
+    known = problem(reads_a_global)
+    for viscosity in (1.0, 2.0, 4.0):
+        monkeypatch.setitem(globals(), "VISCOSITY", viscosity)
+        solution = kp.solve(problem(reads_a_global) if new else known, POINTS)
+        assert middle(solution) == pytest.approx(1.0 / (8.0 * viscosity), rel=1e-6)
+
+
+def test_a_changed_attribute_is_seen_by_learning(monkeypatch):
+    for strength in (1.0, 3.0):
+        monkeypatch.setattr(Holder, "strength", strength)
+        learned = kp.learn(problem(reads_an_attribute), POINTS)
+        assert middle(learned.solution) == pytest.approx(strength / 8.0, rel=1e-6)
+
+
+def test_a_solution_keeps_the_equation_it_was_found_with(monkeypatch):
+    monkeypatch.setitem(globals(), "VISCOSITY", 2.0)
+    solution = kp.solve(problem(reads_a_global), POINTS)
+    monkeypatch.setitem(globals(), "VISCOSITY", 1e6)
+    residual = solution.residual("equation", np.linspace(0.1, 0.9, 5)[:, None])
+    assert np.abs(residual).max() < 1e-6
+
+
+def made() -> int:
+    return sum(compiling._programs.made.values())
+
+
+def test_a_new_constant_compiles_nothing():
+    def solved(constant):
+        table = np.array([constant, 2.0 * constant])
+
+        def inside(x, u):
+            return (
+                -u.d("x", "x") + constant * u.value - jnp.interp(x[0], np.array([0.0, 1.0]), table)
+            )
+
+        return kp.solve(problem(inside), POINTS)
+
+    def exact(c):
+        # -u'' + c u = c (1 + x), u = 1 + x less a combination of sinh
+        x, root = 0.5, np.sqrt(c)
+        ends = np.sinh(root * (1 - x)) + 2.0 * np.sinh(root * x)
+        return 1.0 + x - ends / np.sinh(root)
+
+    assert middle(solved(1.0)) == pytest.approx(exact(1.0), rel=1e-6)
+    before = made()
+    for constant in (2.0, 3.0, 7.0, 0.5):
+        assert middle(solved(constant)) == pytest.approx(exact(constant), rel=1e-6)
+    assert made() == before
+
+
+def test_numbers_inside_of_a_compiled_function_are_lifted_too():
+    def equation(rate):
+        @jax.jit
+        def reaction(value):
+            return rate * value
+
+        return lambda x, u: -u.d("x", "x") + reaction(u.value) - rate
+
+    one, other = (problem(equation(rate)).residuals[0] for rate in (2.0, 5.0))
+    assert jax.tree.structure(one) == jax.tree.structure(other)
+    assert not one.same(other)
+
+
+def test_what_is_done_differently_is_told_apart():
+    powers = [problem(lambda x, u, n=n: u.d("x", "x") + u.value**n).residuals[0] for n in (2, 3)]
+    assert jax.tree.structure(powers[0]) != jax.tree.structure(powers[1])
+
+
+def test_programs_beyond_the_limit_are_dropped():
+    programs = compiling.Programs(most=3)
+    arrays = [jnp.ones(3)]
+    structure = jax.tree.structure(((arrays[0],), {}))
+    functions = [lambda x, n=n: n * x for n in range(5)]
+    for function in functions:
+        program = programs.get(function, structure, arrays, (compiling._ARRAY,))
+        assert program is programs.get(function, structure, arrays, (compiling._ARRAY,))
+    assert len(programs) == 3
+    assert sum(programs.made.values()) == 5
+
+
+STEPS = {
+    "where": (lambda x, u: -u.d("x", "x") - jnp.where(u.value > -1.0, 1.0, 50.0), 0.125),
+    "sign": (lambda x, u: -u.d("x", "x") + jnp.sign(u.value + 1e-3) - 5.0, 0.5),
+    "round": (lambda x, u: -u.d("x", "x") + jnp.round(u.value) - 2.0, 0.25),
+    "stop_gradient": (
+        lambda x, u: -u.d("x", "x") + jax.lax.stop_gradient(u.value**3) - 1.0,
+        None,
+    ),
+    "integer": (lambda x, u: -u.d("x", "x") + u.value.astype(int) - 2.0, 0.25),
+}
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_what_has_no_derivative_is_evaluated_all_the_same(name):
+    equation, exact = STEPS[name]
+    built = problem(equation)
+    assert built.residuals[0].nonlinear, "the residual depends on u, though its derivative is zero"
+    solution = kp.solve(built, POINTS)
+    if exact is None:
+        exact = middle(kp.solve(problem(lambda x, u: -u.d("x", "x") + u.value**3 - 1.0), POINTS))
+    assert middle(solution) == pytest.approx(exact, rel=1e-6)
+    points = solution.blocks[0].points
+    entries = solution.jets(built.residuals[0].terms, points)
+    for point, entry in zip(points, entries, strict=True):
+        assert abs(float(built.residuals[0](point, None, {}, tuple(entry))[0])) < 1e-5
+
+
+def test_coefficients_that_depend_on_the_point_alone_are_linear():
+    def linear(x, u):
+        matrix = jnp.array([[2.0, x[0]], [x[0], 3.0]])
+        weighted = jnp.sum(matrix * u.hessian) + jnp.trace(u.hessian) / (1.0 + x[1])
+        return (
+            weighted + jnp.dot(jnp.array([1.0, x[1]]), u.gradient) - jnp.where(x[0] > 0, 1.0, 2.0)
+        )
+
+    square = kp.Box(x=(0, 1), y=(0, 1))
+    built = kp.Problem(
+        kp.Condition("equation", square.interior, linear),
+        fields=[kp.Field("u", kp.Gaussian(0.4))],
+    )
+    assert built.residuals[0].nonlinear == ()
+
+
+def test_a_switch_makes_coefficients_depend_on_the_field():
+    """∂F/∂u_xx depends on u, though F is linear in u_xx for each u."""
+    built = problem(lambda x, u: jnp.where(u.value > 0.05, 2.0, 1.0) * u.d("x", "x") + 1.0)
+    assert len(built.residuals[0].nonlinear) == 2
+
+
+def calls_numpy(x, u):
+    return np.sin(u.value) - 1.0
+
+
+def branches(x, u):
+    if u.value > 0:
+        return u.value
+    return -u.value
+
+
+def raises(x, u):
+    raise RuntimeError("my own mistake")
+
+
+@pytest.mark.parametrize(
+    ("equation", "message"),
+    [
+        (lambda x, u: u - 1.0, "no number: its value at the point is u.value"),
+        (lambda x, u: -u, r"u\.value"),
+        (lambda x, u: jnp.sin(u), r"u\.value"),
+        (lambda x, u: u, r"returns a field. Use its value: u\.value"),
+        (lambda x, u: u.dx, r"no 'dx'.*u\.d\('x'\)"),
+        (lambda x, u: u.values, r"Did you mean u\.value\?"),
+        (lambda x, u: u(x), "called like a function"),
+        (calls_numpy, r"jnp\.sin\(u\.value\)"),
+        (branches, r"jnp\.where\(condition, this, that\)"),
+        (lambda x, u: float(u.value), r"neither float\(\) nor int\(\)"),
+        (lambda x, u: u.value - x[1], r"entry 1 of an array of length 1.*x\[0\] to x\[0\]"),
+        (lambda x, u: u.value - x[-2], "of an array of length 1"),
+        (lambda x, u: u.value == 1.0, r"u\.value - 1\.0 instead of"),
+        (lambda x, u: (u.value - 1).astype(jnp.float32), "single precision"),
+        (lambda x, u: None, "got None"),
+        (lambda x, u: "text", "got 'text'"),
+        (lambda x, u: {"a": u.value}, "must return a number"),
+        (raises, "RuntimeError: my own mistake"),
+    ],
+)
+def test_mistakes_in_a_residual_name_the_condition_and_say_what_to_do(equation, message):
+    with pytest.raises(kp.InputError, match=message) as caught:
+        problem(equation)
+    assert "Condition 'equation'" in str(caught.value)
+    assert "test_equations.py:" in str(caught.value)
+
+
+def test_a_residual_that_is_random_is_refused():
+    generator = np.random.default_rng(0)
+    with pytest.raises(kp.InputError, match="another one each time"):
+        kp.solve(problem(lambda x, u: u.d("x", "x") - generator.random()), POINTS)

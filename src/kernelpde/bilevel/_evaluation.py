@@ -23,7 +23,7 @@ from kernelpde.bilevel._predictive import judged, predictive
 from kernelpde.compiling import compiled
 from kernelpde.functionals import Kernels, everywhere, gram_diagonal
 from kernelpde.problem import Block, Residual, Rows, linearised
-from kernelpde.solve import true_residual
+from kernelpde.solve import largest_change, true_residual
 from kernelpde.systems import AbstractPlan, AbstractSolved, DenseSolved, Nearby
 
 
@@ -406,12 +406,8 @@ _CLOSE = 1e-4
 
 
 def _change(old: View, new: View) -> Float[Array, ""]:
-    """The largest relative change among the nonlinear entries of all conditions."""
-    ratios = [
-        jnp.sqrt(jnp.sum((n - o) ** 2) / jnp.maximum(jnp.sum(n**2), 1e-300))
-        for o, n in zip(old.jets, new.jets, strict=True)
-    ]
-    return jnp.max(jnp.stack([*ratios, jnp.zeros(())]))
+    """The largest relative change, in root mean square, among the nonlinear entries."""
+    return largest_change(old.jets, new.jets)
 
 
 @compiled

@@ -24,13 +24,27 @@ from kernelpde.bilevel._record import LearningRecord
 from kernelpde.bilevel._result import LEARNING
 from kernelpde.bilevel._run import Run
 from kernelpde.bilevel._starting import compare_settled, compare_starts
-from kernelpde.bilevel._validation import HeldOut, Predictive, Validation, data_conditions
-from kernelpde.bilevel._warm import stationary, varying
+from kernelpde.bilevel._validation import (
+    Folds,
+    HeldOut,
+    Predictive,
+    Validation,
+    can_hold_out,
+    data_conditions,
+)
+from kernelpde.bilevel._warm import stationary, varying, with_own_lengthscales
 from kernelpde.errors import InputError, SolveError
 from kernelpde.functionals import Kernels
 from kernelpde.precision import require_float64
 from kernelpde.problem import Problem
-from kernelpde.solve import GaussNewton, LevenbergMarquardt, Solution, solve
+from kernelpde.solve import (
+    RESULT,
+    GaussNewton,
+    LevenbergMarquardt,
+    Solution,
+    Start,
+    solve,
+)
 from kernelpde.systems import Automatic, Solver
 
 if TYPE_CHECKING:
@@ -80,11 +94,14 @@ class Learned:
 
     @property
     def converged(self) -> bool:
-        return self.result in (LEARNING.converged, LEARNING.scattered)
+        """Whether learning has converged, and the solution with what was learned as well."""
+        return self.result in (LEARNING.converged, LEARNING.scattered) and self.solution.converged
 
     @property
     def reason(self) -> str:
-        return self.result.value
+        if self.solution.converged:
+            return self.result.value
+        return f"{self.result.value} The solution with what was learned: {self.solution.reason}"
 
     def __repr__(self) -> str:
         state = "converged" if self.converged else "NOT converged"
@@ -112,6 +129,7 @@ def learn(
     points: Mapping[str, int | Numbers] | None = None,
     *,
     validation: Validation | None = None,
+    start: Start | None = None,
     optimizer: AbstractOuter | None = None,
     regularizer: AbstractRegularizer | None = None,
     starts: bool = True,
@@ -148,8 +166,9 @@ def learn(
     - `problem`: with kernels to begin with.
     - `points`: training points per condition, as in `solve`.
     - `validation`: with noisy data `Predictive()`, the density of each datum given the rest;
-      otherwise `HeldOut()` points. `Fresh()` ones in every step, or `Folds()` of the training
-      points.
+      otherwise `HeldOut()` points, of points of your own some that are left out of training.
+      `Fresh()` ones in every step, or `Folds()` of the training points.
+    - `start`: a solution or functions to begin with, as in `solve`.
     - `optimizer`: `OuterLevenbergMarquardt()` by default, with more than 300 hyperparameters
       `OuterGaussNewtonCG()`; `paper_adam()` as published, any `Optax`, or `LBFGS`.
     - `regularizer`: R.
@@ -172,7 +191,8 @@ def learn(
       if left out.
     - `final_seed`: of the points of the final solve; `seed` if left out.
     - `final_solver`: for it; `Automatic()` by default, with data the same as for learning.
-    - `throw`: raise `SolveError` if nothing usable was learned, or if the final solve fails.
+    - `throw`: raise `SolveError` if nothing usable was learned, or if the final solve has no
+      solution. One that is not good enough is returned, with a result that says so.
     - `callback`: called with a `LearningRecord` after every evaluation of the outer loss and after
       every step.
     - `checkpoint`: a file for the state of the run, written after every step. If it exists the run
@@ -187,18 +207,23 @@ def learn(
         raise InputError(f"learn: max_steps must be at least 1; got {max_steps}.")
     if max_steps is None:
         max_steps = 80 if data_conditions(problem) else 30
-    if validation is None:
-        validation = Predictive() if data_conditions(problem) else HeldOut()
+    blocks = problem.collocate(points, seed=seed, sampling=sampling)
+    if validation is None and data_conditions(problem):
+        validation = Predictive()
+    elif validation is None:
+        validation = HeldOut() if can_hold_out(problem, blocks) else Folds()
     solver = Automatic(nugget=1e-10, refinement=0) if solver is None else solver
     if final_solver is None:
         # What is learned from data holds for the system it was learned with.
         final_solver = solver if isinstance(validation, Predictive) else Automatic()
-    blocks = problem.collocate(points, seed=seed, sampling=sampling)
+    problem = problem.balanced(blocks)
+    if starts:
+        problem = with_own_lengthscales(problem, blocks)
 
     def begun(
         problem: Problem, optimizer: AbstractOuter, starts: bool, constant: bool = False
     ) -> Run:
-        return Run(
+        run = Run(
             problem,
             blocks,
             validation,
@@ -213,6 +238,9 @@ def learn(
             callback,
             constant,
         )
+        if start is not None:
+            run.begin_at(start)
+        return run
 
     file = None
     if checkpoint is not None:
@@ -275,17 +303,21 @@ def learn(
     learned = run.learned_problem
     if throw and run.result is LEARNING.not_finite:
         raise SolveError(f"learn: {run.result.value} Hyperparameters: {learned!r}")
+    final_blocks, reached = run.final()
     solution = solve(
         learned,
         final,
-        blocks=run.all_blocks() if final is None else None,
-        start=run.train.jets if run.data is not None and final is None else None,
+        blocks=final_blocks if final is None else None,
+        start=start if final is not None else reached,
         seed=seed if final_seed is None else final_seed,
         sampling=sampling,
         solver=final_solver,
         mesh=mesh,
-        throw=throw,
+        throw=False,
     )
+    # Anything else is worth having, and its result says what it is worth.
+    if throw and solution.result in (RESULT.not_positive_definite, RESULT.not_finite):
+        raise SolveError(str(solution), solution)
     return Learned(
         learned,
         solution,

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
+from jaxtyping import Array
 
 from kernelpde.bilevel._evaluation import (
     Loss,
@@ -34,7 +35,7 @@ from kernelpde.bilevel._outer import AbstractRegularizer, Around, condition_weig
 from kernelpde.bilevel._pace import Pace
 from kernelpde.bilevel._record import LearningRecord
 from kernelpde.bilevel._result import LEARNING
-from kernelpde.bilevel._starts import nearby, variation, weak_prior
+from kernelpde.bilevel._starts import nearby, relative_to, variation, weak_prior
 from kernelpde.bilevel._validation import (
     Folds,
     Fresh,
@@ -42,16 +43,17 @@ from kernelpde.bilevel._validation import (
     Predictive,
     Validation,
     batch_of,
-    validation_blocks,
+    left_out,
 )
 from kernelpde.errors import InputError, RankError
 from kernelpde.functionals import Kernels
-from kernelpde.problem import Block, Problem, Rows
-from kernelpde.solve import GaussNewton, LevenbergMarquardt
+from kernelpde.problem import Block, Problem, Rows, extents_of
+from kernelpde.solve import GaussNewton, LevenbergMarquardt, Start, start_entries
 from kernelpde.systems import AbstractPlan, DensePlan, LowRank, Solver, Sparse, chosen
 
 _LARGEST = 20.0
-"""A hyperparameter whose logarithm is beyond this has run away."""
+"""A hyperparameter has run away if its logarithm is farther than this from the extent of its
+coordinate, or from where it began."""
 
 _BATCH = 8
 """So many hyperparameters are compared by one call of one compiled program."""
@@ -78,9 +80,17 @@ class Run:
         starts: bool = True,
         callback: Callable[[LearningRecord], None] | None = None,
         constant: bool = False,
+        left: tuple[np.ndarray | None, ...] | None = None,
     ):
         self.plan, self.optimizer = plan, optimizer
-        self.problem, self.residuals, self.blocks = problem, problem.residuals, blocks
+        self.problem, self.residuals, self.whole = problem, problem.residuals, blocks
+        if left is None and isinstance(plan, HeldOut | Fresh):
+            left = left_out(problem, blocks, plan.points, seed)
+        self.left = (None,) * len(blocks) if left is None else left
+        self.blocks = tuple(
+            block if rows is None else block.take(np.setdiff1d(np.arange(block.count), rows))
+            for block, rows in zip(blocks, self.left, strict=True)
+        )
         self.data = plan.conditions(problem) if isinstance(plan, Predictive) else None
         self.regularizer, self.method = regularizer, method
         self.solver, self.mesh = solver, mesh
@@ -93,14 +103,16 @@ class Run:
             )
         self.parameters = Parameters.of(problem.kernels, problem.noises)
         self.theta = self.parameters.vector
+        self.extents = extents_of(self.whole, problem.space.periods)
+        self.origin = relative_to(self.parameters, self.extents)
         if not self.theta.size:
             raise InputError("learn: the kernels have no hyperparameters; are all of them frozen?")
         if self.data is not None and regularizer is None:
-            self.regularizer = weak_prior(self.parameters, self.blocks, starts)
+            self.regularizer = weak_prior(self.parameters, self.extents, starts)
         names = tuple(condition.name for condition in problem.conditions)
         given = None if isinstance(plan, Predictive) else plan.weights
         self.condition_weights = condition_weights(names, given)
-        self.train = self._zero_view(blocks)
+        self.train = self._zero_view(self.blocks)
         self.pool = self._draw(0) if isinstance(plan, HeldOut | Fresh) else None
         self.pool_view = None if self.pool is None else self._zero_view(self.pool)
         self.memory: Any = None
@@ -156,29 +168,70 @@ class Run:
         return View(entries, jnp.asarray(np.zeros(rows)))
 
     def _draw(self, step: int) -> tuple[Block, ...]:
-        """Validation points."""
+        """Validation points: others, or those of the user's own that were left out."""
         assert isinstance(self.plan, HeldOut | Fresh)
-        counts = {
-            c.name: b.count for c, b in zip(self.problem.conditions, self.blocks, strict=True)
-        }
-        counts.update(self.plan.points or {})
-        return validation_blocks(self.problem, counts, self.seed + 7919 * step, self.sampling)
+        asked, found = self.plan.points or {}, []
+        for condition, block, whole, rows in zip(
+            self.problem.conditions, self.blocks, self.whole, self.left, strict=True
+        ):
+            name = condition.name
+            if rows is not None:
+                found.append(whole.take(rows))
+            elif self.problem.has_own_points(name):
+                found.append(block)
+            else:
+                # Another random stream than that of the training points.
+                seed = self.seed + 7919 * step + 1_000_003
+                count = asked.get(name, block.count)
+                drawn = self.problem.collocated(name, count, seed=seed, sampling=self.sampling)
+                found.append(drawn)
+        unknown = set(asked) - {condition.name for condition in self.problem.conditions}
+        if unknown:
+            raise InputError(
+                f"{type(self.plan).__name__}: points names {', '.join(map(repr, sorted(unknown)))}, "
+                "which are no conditions of the problem."
+            )
+        return tuple(found)
 
     def renew_pool(self) -> None:
         """The validation points of the next step, where each has its own."""
         if isinstance(self.plan, Fresh) and self.history:
             self.pool = self._draw(len(self.history))
 
-    def all_blocks(self) -> tuple[Block, ...]:
-        """Training and validation points together, where validation points are their own."""
-        if self.pool is None:
-            return self.blocks
-        return tuple(
-            block
-            if np.array_equal(block.points, other.points)
-            else jax.tree.map(lambda a, b: jnp.concatenate([a, b]), block, other)
-            for block, other in zip(self.blocks, self.pool, strict=True)
-        )
+    def final(self) -> tuple[tuple[Block, ...], tuple[Array, ...]]:
+        """Training and validation points together, and what is known of the state there."""
+        if self.pool is None or self.pool_view is None:
+            return self.blocks, self.train.jets
+        blocks, entries = [], []
+        for block, other, whole, rows, known, more in zip(
+            self.blocks,
+            self.pool,
+            self.whole,
+            self.left,
+            self.train.jets,
+            self.pool_view.jets,
+            strict=True,
+        ):
+            if rows is not None:
+                # In the order in which the user gave them.
+                kept = np.setdiff1d(np.arange(whole.count), rows)
+                order = np.argsort(whole.points_of(np.concatenate([kept, rows])))
+                blocks.append(whole)
+                entries.append(jnp.concatenate([known, more])[order])
+            elif np.array_equal(block.points, other.points):
+                blocks.append(block)
+                entries.append(known)
+            else:
+                blocks.append(jax.tree.map(lambda a, b: jnp.concatenate([a, b]), block, other))
+                entries.append(jnp.concatenate([known, more]))
+        return tuple(blocks), tuple(entries)
+
+    def begin_at(self, start: Start) -> None:
+        """Linearise first at a given state."""
+        self.train = View(start_entries(self.problem, start, self.blocks), self.train.linear)
+        if self.pool is not None and self.pool_view is not None:
+            entries = start_entries(self.problem, start, self.pool)
+            self.pool_view = View(entries, self.pool_view.linear)
 
     def _validation(self) -> tuple[tuple[Block, ...] | None, View | None]:
         """Where the outer loss of this step is measured, and what is seen of the state there."""
@@ -215,10 +268,12 @@ class Run:
         for residual, block, weight in zip(
             self.residuals, blocks, self.condition_weights, strict=True
         ):
-            count = block.count * len(residual.components)
-            size = np.mean(scales[start : start + count])
-            weights.append(np.full(count, np.sqrt(weight / (count * size))))
-            start += count
+            # Each equation by itself: those of a system may have units of their own.
+            total = block.count * len(residual.components)
+            for _ in residual.components:
+                size = np.mean(scales[start : start + block.count])
+                weights.append(np.full(block.count, np.sqrt(weight / (total * size))))
+                start += block.count
         return np.concatenate(weights)
 
     def loss(self, kernels: Kernels) -> tuple[Loss, tuple[Block, ...] | None, View | None]:
@@ -285,7 +340,7 @@ class Run:
         )
 
         def evaluate(theta: np.ndarray) -> Evaluation:
-            if not np.isfinite(theta).all() or np.max(np.abs(theta)) > _LARGEST:
+            if not np.isfinite(theta).all() or np.max(np.abs(theta - self.origin)) > _LARGEST:
                 return Evaluation(theta, np.inf, np.zeros_like(theta), None, None)
             value, gradient, normal, reached = compiled(jnp.asarray(theta), loss)
             usable = bool(reached.usable)

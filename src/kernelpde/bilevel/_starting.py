@@ -8,7 +8,7 @@ import numpy as np
 from kernelpde.bilevel._evaluation import loss_and_state
 from kernelpde.bilevel._outer import Around
 from kernelpde.bilevel._run import Run
-from kernelpde.bilevel._starts import lengthscales, spread
+from kernelpde.bilevel._starts import MIDDLE, lengthscales, spread
 from kernelpde.bilevel._validation import Fresh, HeldOut, batch_of
 from kernelpde.systems import Automatic
 
@@ -30,12 +30,12 @@ def compare_starts(run: Run) -> None:
         run.theta = np.where(lengthscales(run.parameters), centre, run.theta)
     if run.data is not None:
         return
-    candidates = spread(run.parameters, run.blocks)
+    candidates = spread(run.parameters, run.extents)
     if not candidates:
         return
     rows = run.problem.row_count(run.blocks)
     few = run if rows <= _MANY else thinned(run, _FEW / rows)
-    middle = run.parameters.kernels(jnp.asarray(candidates[len(candidates) // 2]))
+    middle = run.parameters.kernels(jnp.asarray(candidates[MIDDLE]))
     loss, _, _ = few.loss(middle)
     theta, value = few.best_of(loss, [run.theta, *candidates])
     if few is not run:
@@ -56,9 +56,19 @@ def thinned(run: Run, share: float) -> Run:
     if isinstance(plan, HeldOut | Fresh) and plan.points is not None:
         fewer = {name: some(count) for name, count in plan.points.items()}
         plan = dataclasses.replace(plan, points=fewer)
+    blocks, left = [], []
+    for whole, rows in zip(run.whole, run.left, strict=True):
+        if rows is None:
+            blocks.append(batch_of(whole, some(whole.count), rng)[0])
+            left.append(None)
+            continue
+        kept = np.setdiff1d(np.arange(whole.count), rows)
+        kept, rows = (rng.choice(r, size=some(len(r)), replace=False) for r in (kept, rows))
+        blocks.append(whole.take(np.concatenate([kept, rows])))
+        left.append(np.arange(len(kept), len(kept) + len(rows)))
     return Run(
         run.problem,
-        tuple(batch_of(block, some(block.count), rng)[0] for block in run.blocks),
+        tuple(blocks),
         plan,
         run.optimizer,
         run.regularizer,
@@ -69,6 +79,7 @@ def thinned(run: Run, share: float) -> Run:
         run.sampling,
         run.starts,
         run.callback,
+        left=tuple(left),
     )
 
 
@@ -78,9 +89,10 @@ def compare_settled(run: Run) -> None:
     Each is given some steps of the inner iteration first: where a solution is rough, the
     problem linearised at u = 0 says nothing of it.
     """
-    candidates = spread(run.parameters, run.blocks)
+    # Constant lengthscales to begin with were made up: their proportions say nothing.
+    candidates = spread(run.parameters, run.extents)[: 2 * MIDDLE]
     begin = run.train, run.pool_view
-    middle = run.parameters.kernels(jnp.asarray(candidates[len(candidates) // 2]))
+    middle = run.parameters.kernels(jnp.asarray(candidates[MIDDLE]))
     best = (np.inf, run.theta, *begin)
     for theta in candidates:
         run.train, run.pool_view = begin

@@ -14,6 +14,9 @@ from kernelpde.problem import Block, Problem
 class HeldOut(eqx.Module):
     """Discretise, then optimise: one set of validation points, kept throughout.
 
+    Conditions on points of the user's own have no others: one in five of those is left out of
+    training, if there are at least ten, and is part of the final solve.
+
     **Arguments:**
 
     - `points`: how many for each condition; as many as there are training points if left out.
@@ -106,14 +109,55 @@ Validation: TypeAlias = HeldOut | Fresh | Folds | Predictive
 """A plan for the outer loss: points of its own, folds of the training points, or data."""
 
 
-def validation_blocks(
-    problem: Problem, counts: Mapping[str, int], seed: int, sampling: str
-) -> tuple[Block, ...]:
-    """Points for validation, disjoint from training points by another random stream.
+_SHARE = 5
+"""Of points of the user's own one in so many is left out for validation."""
 
-    Conditions on points of the user's own have no others: they take part with those.
+_FEWEST = 10
+"""Of fewer of them none is: without an end point there is no solution to be judged."""
+
+
+def left_out(
+    problem: Problem, blocks: tuple[Block, ...], counts: Mapping[str, int] | None, seed: int
+) -> tuple[np.ndarray | None, ...]:
+    """For each condition the rows of the user's own points that are left out of training.
+
+    Of other points there are as many as one likes: nothing is left out, `None`.
+
+    **Arguments:**
+
+    - `problem`, `blocks`: with all points.
+    - `counts`: how many to leave out, where that was said.
+    - `seed`: of the choice.
     """
-    return problem.collocate(counts, seed=seed + 1_000_003, sampling=sampling)
+    found: list[np.ndarray | None] = []
+    for condition, block in zip(problem.conditions, blocks, strict=True):
+        own = problem.has_own_points(condition.name)
+        default = block.count // _SHARE if block.count >= _FEWEST else 0
+        count = (counts or {}).get(condition.name, default) if own else 0
+        if own and not 0 <= count < block.count:
+            raise InputError(
+                f"Condition {condition.name!r}: {count} of its {block.count} points cannot be left "
+                "out for validation. Leave out fewer."
+            )
+        rng = np.random.default_rng([seed, 17])
+        found.append(np.sort(rng.permutation(block.count)[:count]) if count else None)
+    if not any(
+        rows is not None or not problem.has_own_points(condition.name)
+        for condition, rows in zip(problem.conditions, found, strict=True)
+    ):
+        raise InputError(
+            "HeldOut: there are no points for validation: every condition has its own, and too few "
+            "of them. Use validation=Folds(), which leaves out one at a time."
+        )
+    return tuple(found)
+
+
+def can_hold_out(problem: Problem, blocks: tuple[Block, ...]) -> bool:
+    """Whether points for validation can be had, by drawing them or by leaving some out."""
+    return any(
+        not problem.has_own_points(c.name) or b.count >= _FEWEST
+        for c, b in zip(problem.conditions, blocks, strict=True)
+    )
 
 
 def batch_of(block: Block, size: int, rng: np.random.Generator) -> tuple[Block, np.ndarray]:
@@ -122,12 +166,4 @@ def batch_of(block: Block, size: int, rng: np.random.Generator) -> tuple[Block, 
     if block.quadrature is not None:
         return block, np.arange(count)
     chosen = np.sort(rng.choice(count, size=min(size, count), replace=False))
-    return (
-        Block(
-            block.points[chosen],
-            None if block.normals is None else block.normals[chosen],
-            {key: values[chosen] for key, values in block.data.items()},
-            block.noise[chosen],
-        ),
-        chosen,
-    )
+    return block.take(chosen), chosen

@@ -12,8 +12,22 @@ import jax.numpy as jnp
 import numpy as np
 
 from kernelpde.functionals import Kernels
-from kernelpde.kernels import Frozen, Gaussian, Gibbs
-from kernelpde.problem import Block
+from kernelpde.kernels import Frozen, Gaussian, Gibbs, per_coordinate_lengthscales
+from kernelpde.problem import Block, Problem, extents_of
+
+_UNLIKE = 3.0
+"""Coordinates whose extents differ by more than this factor are taken to have units of their own."""
+
+
+def with_own_lengthscales(problem: Problem, blocks: tuple[Block, ...]) -> Problem:
+    """One lengthscale for all coordinates becomes one for each, where extents are not alike.
+
+    Time to 1000 and space to 1 have no common lengthscale, and learning one number finds none.
+    """
+    extents = extents_of(blocks, problem.space.periods)
+    if extents.max() <= _UNLIKE * extents.min():
+        return problem
+    return problem.with_kernels(per_coordinate_lengthscales(problem.kernels, extents))
 
 
 def stationary(kernels: Kernels, blocks: tuple[Block, ...]) -> Kernels | None:

@@ -23,5 +23,6 @@ from kernelpde.functionals._jet import ComplexJet as ComplexJet
 from kernelpde.functionals._jet import Frame as Frame
 from kernelpde.functionals._jet import Jet as Jet
 from kernelpde.functionals._jet import Term as Term
+from kernelpde.functionals._prior import Balanced as Balanced
 from kernelpde.functionals._prior import Kernels as Kernels
 from kernelpde.functionals._prior import Mixed as Mixed

@@ -4,7 +4,8 @@ from collections.abc import Iterator, Mapping
 from typing import TypeAlias
 
 import equinox as eqx
-from jaxtyping import Array, Float
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
 
 from kernelpde.kernels import AbstractKernel
 
@@ -25,7 +26,30 @@ class Mixed(eqx.Module):
     mixing: Float[Array, "F Q"]
 
 
-Kernels: TypeAlias = tuple[AbstractKernel, ...] | Mixed
+class Balanced(eqx.Module):
+    """Independent fields of different size, u_f = S_f w_f: what a unit of each field is.
+
+    Where no noise gives the size of a field a meaning, only the ratio of sizes matters, and numbers
+    that are 10⁹ times as large as others drown them. S_f = 2^(e_f / 8), with whole numbers e_f:
+    they are not learned, and what is compiled does not depend on them.
+
+    **Attributes:**
+
+    - `latents`: the kernels of w.
+    - `exponents`: e.
+    """
+
+    latents: tuple[AbstractKernel, ...]
+    exponents: Int[Array, "F"]
+
+    def __len__(self) -> int:
+        return len(self.latents)
+
+    def __getitem__(self, field: int) -> AbstractKernel:
+        return self.latents[field]
+
+
+Kernels: TypeAlias = tuple[AbstractKernel, ...] | Mixed | Balanced
 """One kernel per field, fields being independent a priori; or latent kernels mixed."""
 
 
@@ -40,6 +64,10 @@ def latents_of(kernels: Kernels) -> Iterator[Latent]:
     if isinstance(kernels, Mixed):
         for q, kernel in enumerate(kernels.latents):
             yield kernel, {f: kernels.mixing[f, q] for f in range(kernels.mixing.shape[0])}
+    elif isinstance(kernels, Balanced):
+        sizes = jnp.exp2(kernels.exponents / 8.0)
+        for field, kernel in enumerate(kernels.latents):
+            yield kernel, {field: sizes[field]}
     else:
         for field, kernel in enumerate(kernels):
             yield kernel, {field: None}

@@ -10,6 +10,13 @@ from kernelpde.kernels._composed import composed_gram as composed_gram
 from kernelpde.kernels._composed import composed_product as composed_product
 from kernelpde.kernels._composed import seen as seen
 from kernelpde.kernels._composed import summands as summands
+from kernelpde.kernels._extents import all_numbers as all_numbers
+from kernelpde.kernels._extents import log_extents as log_extents
+from kernelpde.kernels._extents import (
+    per_coordinate_lengthscales as per_coordinate_lengthscales,
+)
+from kernelpde.kernels._extents import places as places
+from kernelpde.kernels._extents import typical_lengthscales as typical_lengthscales
 from kernelpde.kernels._frozen import Frozen as Frozen
 from kernelpde.kernels._frozen import freeze as freeze
 from kernelpde.kernels._function import Function as Function

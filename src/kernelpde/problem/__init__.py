@@ -1,5 +1,6 @@
 """Problems: fields, conditions and their linearisation."""
 
+from kernelpde.problem._balance import extents_of as extents_of
 from kernelpde.problem._block import Block as Block
 from kernelpde.problem._condition import Condition as Condition
 from kernelpde.problem._condition import LearnedNoise as LearnedNoise
@@ -11,6 +12,7 @@ from kernelpde.problem._persistence import load_kernels as load_kernels
 from kernelpde.problem._persistence import save_kernels as save_kernels
 from kernelpde.problem._persistence import with_kernel_numbers as with_kernel_numbers
 from kernelpde.problem._problem import Problem as Problem
+from kernelpde.problem._problem import refuse_at_zero as refuse_at_zero
 from kernelpde.problem._residual import Residual as Residual
 from kernelpde.problem._residual import trace_residual as trace_residual
 from kernelpde.problem._rows import Rows as Rows

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from kernelpde.arrays import Numbers
 from kernelpde.errors import InputError
@@ -40,6 +40,25 @@ class Block(eqx.Module):
     def width(self) -> int:
         """Points per row."""
         return 1 if self.quadrature is None else self.quadrature.shape[1]
+
+    def take(self, rows: Int[np.ndarray, "n"]) -> "Block":
+        """Some of the rows, with all points of each."""
+        local = self.points_of(rows)
+
+        def some(array: Array | None, which: np.ndarray) -> Array | None:
+            return None if array is None else jnp.asarray(np.asarray(array)[which])
+
+        return Block(
+            jnp.asarray(np.asarray(self.points)[local]),
+            some(self.normals, local),
+            {key: jnp.asarray(np.asarray(values)[local]) for key, values in self.data.items()},
+            jnp.asarray(np.asarray(self.noise)[rows]),
+            some(self.quadrature, rows),
+        )
+
+    def points_of(self, rows: Int[np.ndarray, "n"]) -> Int[np.ndarray, "m"]:
+        """The numbers of the points of some rows."""
+        return (rows[:, None] * self.width + np.arange(self.width)).reshape(-1)
 
     def weighted(self, local: Float[Array, "L *_"]) -> Float[Array, "L *_"]:
         """Values at the points times their weights in an average."""

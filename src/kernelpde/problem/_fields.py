@@ -94,6 +94,12 @@ class Parameter:
         """The number, from the value of that function."""
         return self.mean * jnp.exp(offset) if self.positive else self.mean + offset
 
+    def offset(self, value: float) -> float:
+        """The value of that function, from the number."""
+        if self.positive and not value > 0:
+            raise InputError(f"Parameter {self.name!r}: expected a positive number; got {value}.")
+        return float(np.log(value / self.mean)) if self.positive else value - self.mean
+
 
 Unknown: TypeAlias = Field | ComplexField | Parameter
 """What a problem may be asked to find."""

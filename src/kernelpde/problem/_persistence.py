@@ -11,6 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from kernelpde.errors import InputError
+from kernelpde.functionals import Balanced, Mixed
+from kernelpde.kernels import AbstractKernel
 from kernelpde.problem._problem import Problem
 
 _FORMAT, _VERSION = "kernelpde kernels", 1
@@ -88,7 +90,7 @@ def with_kernel_numbers(problem: Problem, numbers: Mapping[str, Any]) -> Problem
         return jnp.asarray(arrays[_name(where)]) if eqx.is_inexact_array(leaf) else leaf
 
     noises = [arrays.get(f"{_NOISE}{condition.name}") for condition in problem.conditions]
-    found = problem.with_kernels(jax.tree_util.tree_map_with_path(replaced, problem.kernels))
+    found = problem.with_kernels(jax.tree_util.tree_map_with_path(replaced, _trees(problem)))
     return found.with_noises([None if noise is None else jnp.asarray(noise) for noise in noises])
 
 
@@ -115,13 +117,19 @@ def kernel_numbers(problem: Problem) -> dict[str, np.ndarray]:
     """
     found = {
         _name(where): np.asarray(leaf)
-        for where, leaf in jax.tree_util.tree_leaves_with_path(problem.kernels)
+        for where, leaf in jax.tree_util.tree_leaves_with_path(_trees(problem))
         if eqx.is_inexact_array(leaf)
     }
     for condition, noise in zip(problem.conditions, problem.noises, strict=True):
         if noise is not None:
             found[f"{_NOISE}{condition.name}"] = np.asarray(noise)
     return found
+
+
+def _trees(problem: Problem) -> Mixed | tuple[AbstractKernel, ...]:
+    """The kernels; how large fields are beside each other is no part of them."""
+    kernels = problem.kernels
+    return kernels.latents if isinstance(kernels, Balanced) else kernels
 
 
 def _name(where) -> str:

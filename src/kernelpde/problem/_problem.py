@@ -10,10 +10,17 @@ from jaxtyping import Array, Float
 
 from kernelpde.arrays import Numbers
 from kernelpde.errors import InputError
-from kernelpde.functionals import Frame, Kernels, Mixed
+from kernelpde.functionals import Balanced, Frame, Kernels, Mixed
 from kernelpde.geometry import AbstractRegion, Averages, Patch, Patches, PointCloud, Space
-from kernelpde.kernels import AbstractKernel, bind_coordinates, hyperparameters, wind
+from kernelpde.kernels import (
+    AbstractKernel,
+    all_numbers,
+    bind_coordinates,
+    hyperparameters,
+    wind,
+)
 from kernelpde.precision import require_float64
+from kernelpde.problem._balance import at_zero, extents_of, field_exponents
 from kernelpde.problem._block import Block, collocated
 from kernelpde.problem._condition import Condition, LearnedNoise
 from kernelpde.problem._fields import Unknown, real_fields
@@ -56,6 +63,7 @@ class Problem:
         self.mixing = None if mixing is None else _square(mixing, len(flat))
         if self.parameters and mixing is not None:
             raise InputError("Problem: mixing is for fields alone; there are also parameters.")
+        self.exponents: np.ndarray | None = None
         self.residuals = self._traced()
 
     def _bound(self, kernel: AbstractKernel) -> AbstractKernel:
@@ -65,6 +73,8 @@ class Problem:
     @property
     def kernels(self) -> Kernels:
         kernels = tuple(f.kernel for f in self.fields)
+        if self.exponents is not None:
+            return Balanced(kernels, jnp.asarray(self.exponents))
         return kernels if self.mixing is None else Mixed(kernels, self.mixing)
 
     def with_kernels(self, kernels: Kernels | Sequence[AbstractKernel]) -> "Problem":
@@ -72,9 +82,30 @@ class Problem:
         other = copy(self)
         if isinstance(kernels, Mixed):
             other.mixing, kernels = kernels.mixing, kernels.latents
+        elif isinstance(kernels, Balanced):
+            other.exponents, kernels = np.asarray(kernels.exponents), kernels.latents
         other.fields = tuple(
             replace(f, kernel=self._bound(k)) for f, k in zip(self.fields, kernels, strict=True)
         )
+        return other
+
+    def balanced(self, blocks: tuple[Block, ...]) -> "Problem":
+        """The same problem with the sizes of its fields in proportion, see `Balanced`.
+
+        Noise, unknown numbers, mixing and variances of kernels give sizes a meaning: with any of
+        them all is left as it is.
+        """
+        groups = list(range(len(self.fields)))
+        for _, real, imag in self.complex_fields:
+            groups[imag] = groups[real]
+        meant = self.mixing is not None or bool(self.parameters)
+        meant = meant or any(np.any(np.asarray(block.noise) > 0) for block in blocks)
+        meant = meant or any("variance" in n for f in self.fields for n in all_numbers(f.kernel))
+        if meant or self.exponents is not None or len(set(groups)) == 1:
+            return self
+        extents = extents_of(blocks, self.space.periods)
+        other = copy(self)
+        other.exponents = field_exponents(self.residuals, blocks, extents, groups)
         return other
 
     @property
@@ -211,11 +242,39 @@ class Problem:
             for condition in self.conditions
         )
 
+    def collocated(self, name: str, count: int, *, seed: int, sampling: str) -> Block:
+        """Draw points of one condition."""
+        condition = self.conditions[self.condition_index(name)]
+        return collocated(condition, len(self.space.coordinates), {name: count}, seed, sampling)
+
     def __repr__(self) -> str:
         lines = [f"Problem in {', '.join(self.space.coordinates)}"]
         lines += [f"  field {f.name}: {f.kernel!r}" for f in self.fields]
         lines += [f"  condition {c.name} on {c.region.name}" for c in self.conditions]
         return "\n".join(lines)
+
+
+def refuse_at_zero(problem: Problem, blocks: tuple[Block, ...]) -> None:
+    """Refuse a problem that an iteration from u = 0 can do nothing with, and say why."""
+    advice = "Begin elsewhere, for example start={'u': lambda x: 1.0}."
+    for condition, (values, slopes) in zip(
+        problem.conditions, at_zero(problem.residuals, blocks), strict=True
+    ):
+        if not (np.isfinite(values).all() and np.isfinite(slopes).all()):
+            what = (
+                "its residual" if not np.isfinite(values).all() else "a derivative of its residual"
+            )
+            raise InputError(
+                f"Condition {condition.name!r}: {what} is NaN or infinite at u = 0, where the "
+                f"iteration begins. {advice}"
+            )
+        flat = ~np.asarray(slopes).any(axis=2)
+        if flat.any():
+            raise InputError(
+                f"Condition {condition.name!r}: at u = 0, where the iteration begins, the "
+                "derivatives of its residual in all fields are zero at some points, so that no "
+                f"step can lower it there. {advice} Signs, steps and rounding have no derivative."
+            )
 
 
 def _square(mixing: Numbers, size: int) -> Float[Array, "F F"]:

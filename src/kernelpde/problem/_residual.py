@@ -51,17 +51,20 @@ class Residual(eqx.Module):
             other.traced
         )
 
-    def _at(
+    def with_slopes(
         self,
         point: Float[Array, "d"],
         normal: Float[Array, "d"] | None,
         data: Mapping[str, Array],
         entries: Sequence[Array],
-    ) -> list[Array]:
+    ) -> tuple[Float[Array, "R"], Float[Array, "R T"]]:
+        """F and ∂F/∂j at one point."""
         if normal is None and self.uses_normal:
             raise InputError("This residual uses normals, and there are none at these points.")
         normals = [jnp.zeros_like(point) if normal is None else normal] * self.has_normals
-        return self.traced(*entries, point, *normals, *(data[name] for name in self.data))
+        given = (data[name] for name in self.data)
+        values, slopes = self.traced(*entries, point, *normals, *given)
+        return values, slopes
 
     def __call__(
         self,
@@ -71,7 +74,7 @@ class Residual(eqx.Module):
         entries: Sequence[Array],
     ) -> Float[Array, "R"]:
         """F at one point, all components."""
-        return self._at(point, normal, data, entries)[0]
+        return self.with_slopes(point, normal, data, entries)[0]
 
     @property
     def nonlinear_terms(self) -> tuple[Term, ...]:
@@ -101,8 +104,7 @@ class Residual(eqx.Module):
             full = [jnp.zeros(())] * len(self.terms)
             for number, entry in zip(self.nonlinear, entries, strict=True):
                 full[number] = entry
-            values, slopes = self._at(point, normal, datum, full)
-            return values, slopes
+            return self.with_slopes(point, normal, datum, full)
 
         axes = (0, None if normals is None else 0, 0, 0)
         columns = tuple(jets[:, k] for k in range(jets.shape[1]))

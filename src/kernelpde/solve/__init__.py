@@ -14,8 +14,11 @@ from kernelpde.solve._solve import GaussNewton as GaussNewton
 from kernelpde.solve._solve import LevenbergMarquardt as LevenbergMarquardt
 from kernelpde.solve._solve import cycles as cycles
 from kernelpde.solve._solve import solve as solve
+from kernelpde.solve._start import Start as Start
+from kernelpde.solve._start import start_entries as start_entries
 from kernelpde.solve._step import Outcome as Outcome
 from kernelpde.solve._step import State as State
+from kernelpde.solve._step import largest_change as largest_change
 from kernelpde.solve._step import take_step as take_step
 from kernelpde.solve._step import true_residual as true_residual
 from kernelpde.solve._step import zero_state as zero_state

@@ -12,8 +12,12 @@ class RESULT(enum.Enum):
     )
     unresolved = (
         "The iteration settled, but the conditions are not met at their own points: the kernel "
-        "cannot represent the solution at this nugget. Try a smaller lengthscale, a smaller "
-        "nugget, or learn the kernel."
+        "cannot represent the solution at this nugget. Try a rougher kernel, a smaller lengthscale "
+        "or a smaller nugget."
+    )
+    not_met_between = (
+        "The conditions are met at their points, but not between them: the points are too few, or "
+        "the lengthscale does not suit the solution."
     )
     stalled = (
         "No step lowers the residual, however strongly damped. The kernel may be far too smooth "

@@ -1,7 +1,7 @@
 """What a solve returns."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import equinox as eqx
@@ -14,6 +14,7 @@ from kernelpde.compiling import compiled
 from kernelpde.errors import InputError
 from kernelpde.functionals import DEFAULT_MEMORY, Functionals, Kernels, Term, jets
 from kernelpde.problem import Block, Problem
+from kernelpde.solve._between import ALONE, LIMIT
 from kernelpde.solve._pictures import plot_lengthscales, plot_records, plot_solution
 from kernelpde.solve._result import RESULT
 from kernelpde.systems import Local
@@ -149,6 +150,9 @@ class Solution:
       to unit diagonal, nugget included.
     - `history`: one record per step.
     - `solver`: which one solved the linear systems, and why.
+    - `between`: for each condition the residual between its points, at those of another draw,
+      relative to the parts it is made of (1 is no better than no solution at all); `None` where
+      there are no other points.
     """
 
     problem: Problem
@@ -160,6 +164,7 @@ class Solution:
     condition: float
     history: History
     solver: str = ""
+    between: dict[str, float | None] = field(default_factory=dict)
 
     @property
     def converged(self) -> bool:
@@ -167,6 +172,14 @@ class Solution:
 
     @property
     def reason(self) -> str:
+        if self.result is RESULT.not_met_between:
+            names = ", ".join(
+                f"{name!r} ({size:.0%})"
+                for name, size in self.between.items()
+                if size is not None and not size <= LIMIT
+            )
+            alone = " Every point stands alone: the lengthscale is far below their distance."
+            return f"{self.result.value} Not met: {names}.{alone if self.condition < ALONE else ''}"
         return self.result.value
 
     @property
@@ -282,15 +295,16 @@ class Solution:
         state = "converged" if self.converged else "NOT converged"
         lines = [f"Solution: {state} after {self.steps} steps. {self.reason}"]
         numbers = self.parameters
-        for field in self.problem.fields:
-            if field.name not in numbers:
-                lines.append(f"  field {field.name}: {field.kernel!r}")
+        lines += [
+            f"  field {f.name}: {f.kernel!r}" for f in self.problem.fields if f.name not in numbers
+        ]
         lines += [f"  parameter {name} = {value:.6g}" for name, value in numbers.items()]
         for block, (name, sizes) in zip(self.blocks, self.residuals.items(), strict=True):
+            size = self.between.get(name)
             lines.append(
                 f"  {name}: {block.count} {'points' if block.width == 1 else 'averages'}, "
-                f"residual {sizes['rms']:.2e} rms, "
-                f"{sizes['max']:.2e} max"
+                f"residual {sizes['rms']:.2e} rms, {sizes['max']:.2e} max"
+                + ("" if size is None else f"; between them {size:.1e} relative")
             )
         lines.append(
             f"  {rows} x {rows} system, nugget {self.nugget:.1e}, condition {self.condition:.1e}"

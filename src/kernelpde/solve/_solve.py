@@ -15,9 +15,11 @@ from kernelpde.arrays import Numbers
 from kernelpde.errors import InputError, SolveError
 from kernelpde.linalg import LINEAR
 from kernelpde.precision import require_float64
-from kernelpde.problem import Block, Problem
+from kernelpde.problem import Block, Problem, refuse_at_zero
+from kernelpde.solve._between import LIMIT, between_points
 from kernelpde.solve._result import RESULT
 from kernelpde.solve._solution import History, Record, Solution
+from kernelpde.solve._start import Start, start_entries
 from kernelpde.solve._step import Outcome, take_step, zero_state
 from kernelpde.systems import Automatic, Choice, Solver, chosen
 
@@ -112,7 +114,7 @@ def solve(
     points: Mapping[str, int | Numbers] | None = None,
     *,
     blocks: tuple[Block, ...] | None = None,
-    start: Solution | tuple[Array, ...] | None = None,
+    start: Start | tuple[Array, ...] | None = None,
     seed: int = 0,
     sampling: str = "halton",
     method: GaussNewton | LevenbergMarquardt | None = None,
@@ -133,8 +135,9 @@ def solve(
     - `problem`: fields with their kernels, and conditions.
     - `points`: for each condition how many points to draw, or the points themselves.
     - `blocks`: points drawn already, by `problem.collocate`, instead.
-    - `start`: a solution to begin with, of a problem with the same conditions, at any points; or
-      its nonlinear jet entries at the points of this one. Zero if left out.
+    - `start`: a solution to begin with, of a problem with the same fields, at any points; or for
+      some fields a function of a point, `{"u": lambda x: x[0] ** 2}`; or nonlinear jet entries at
+      the points of each condition. Zero if left out.
     - `seed`: of the random points.
     - `sampling`: how to draw them, one of `kernelpde.geometry.METHODS`. The default is even; the
       paper's points are `"uniform"`, which costs about a factor of two in accuracy.
@@ -160,6 +163,7 @@ def solve(
     problem = problem.current()
     if blocks is None:
         blocks = problem.collocate(points, seed=seed, sampling=sampling)
+    problem = problem.balanced(blocks)
     choice = chosen(
         Automatic() if solver is None else solver, problem.kernels, problem.residuals, blocks, mesh
     )
@@ -175,9 +179,22 @@ def solve(
     if choice.plan.refinement and iteration.result is not RESULT.not_positive_definite:
         iteration.polish()
     solution = iteration.solution()
+    if solution.converged:
+        solution = _looked_at_between(solution, seed)
+    elif start is None and iteration.kept is None:
+        refuse_at_zero(problem, blocks)
     if throw and not solution.converged:
-        raise SolveError(str(solution), solution)
+        advice = "If its lengthscales are a guess, learn the kernel with kernelpde.learn."
+        raise SolveError(f"{solution}\n{advice}", solution)
     return solution
+
+
+def _looked_at_between(solution: Solution, seed: int) -> Solution:
+    """The same with its residuals between points, and the result that follows from them."""
+    between = between_points(solution.problem, solution.blocks, solution.jets, seed)
+    met = all(size is None or size <= LIMIT for size in between.values())
+    result = solution.result if met else RESULT.not_met_between
+    return replace(solution, between=between, result=result)
 
 
 def cycles(changes: Sequence[float]) -> bool:
@@ -225,14 +242,11 @@ class _Iteration:
         self.condition = np.inf
         self.result: RESULT | None = None
 
-    def begin_at(self, start: Solution | tuple[Array, ...]) -> None:
+    def begin_at(self, start: Start | tuple[Array, ...]) -> None:
         """Linearise first at a given state. The first step is a full one, which keeps no more."""
-        entries = start
-        if isinstance(start, Solution):
-            entries = tuple(
-                start.jets(residual.nonlinear_terms, block.points)
-                for residual, block in zip(self.problem.residuals, self.blocks, strict=True)
-            )
+        entries = start if isinstance(start, tuple) else None
+        if not isinstance(start, tuple):
+            entries = start_entries(self.problem, start, self.blocks)
         self.state = eqx.tree_at(lambda state: state.jets, self.state, entries)
         self.trust = max(self.trust, 1)
 
@@ -254,7 +268,7 @@ class _Iteration:
         finite = bool(outcome.finite)
         if finite and self.kept is None:
             self.first_diagonal = outcome.diagonal
-            self.initial_misfit = float(outcome.misfit_before)
+            self.initial_misfit = float(outcome.misfit_at_zero)
         if finite and damping == 0.0:
             self.condition = float(outcome.condition)
         names = [condition.name for condition in self.problem.conditions]

@@ -54,7 +54,8 @@ class Outcome(eqx.Module):
     - `descends`: whether it does, as far as rounding lets one tell.
     - `length`: the fraction of the step that was taken.
     - `change`: largest relative change (root mean square) among the nonlinear jet entries.
-    - `misfit_before`, `misfit`: root mean square of the residual relative to what a row may miss.
+    - `misfit_at_zero`, `misfit`: root mean square of the residual relative to what a row may miss,
+      for u = 0 and for the new iterate.
     - `diagonal`: of the Gram matrix.
     - `nugget`, `condition`, `result`: of the linear solve.
     - `finite`: whether every number is.
@@ -68,7 +69,7 @@ class Outcome(eqx.Module):
     descends: Bool[Array, ""]
     length: Float[Array, ""]
     change: Float[Array, ""]
-    misfit_before: Float[Array, ""]
+    misfit_at_zero: Float[Array, ""]
     misfit: Float[Array, ""]
     diagonal: Float[Array, "M"]
     nugget: Float[Array, ""]
@@ -180,10 +181,16 @@ def take_step(
         misfit = jnp.sum(residual**2 / allowed)
         return 0.5 * (candidate.norm_squared + misfit), misfit, residual
 
-    merit_before, misfit_before, _ = judged(state)
+    merit_before, _, _ = judged(state)
+    at_zero = true_residual(
+        residuals,
+        blocks,
+        tuple(map(jnp.zeros_like, state.jets)),
+        jnp.zeros_like(state.linear),
+    )
     merits = jax.vmap(lambda length: judged(on_the_way(length))[0])(lengths)
     merits = jnp.where(jnp.isfinite(merits), merits, jnp.inf)
-    close = (_change(state, full) <= _CLOSE) & (merits[0] <= 1.1 * merit_before)
+    close = (largest_change(state.jets, full.jets) <= _CLOSE) & (merits[0] <= 1.1 * merit_before)
     tied = merits[0] <= jnp.minimum(jnp.min(merits), merit_before) * (1.0 + _MERIT_ROUNDING)
     length = lengths[jnp.where(close | tied, 0, jnp.argmin(merits))]
     new = on_the_way(length)
@@ -197,8 +204,8 @@ def take_step(
         merit,
         close | (merit < merit_before * jnp.where(whole, 1 + _MERIT_ROUNDING, 1 - _MERIT_ROUNDING)),
         length,
-        _change(state, new),
-        jnp.sqrt(misfit_before / rows.target.shape[0]),
+        largest_change(state.jets, new.jets),
+        jnp.sqrt(jnp.mean(at_zero**2 / allowed)),
         jnp.sqrt(misfit / rows.target.shape[0]),
         diagonal,
         solved.nugget,
@@ -223,11 +230,13 @@ def true_residual(
     return linear + jnp.concatenate(curved)
 
 
-def _change(old: State, new: State) -> Float[Array, ""]:
+def largest_change(
+    old: tuple[Float[Array, "_ _"], ...], new: tuple[Float[Array, "_ _"], ...]
+) -> Float[Array, ""]:
     """The largest relative change, in root mean square, among the nonlinear jet entries."""
     ratios = [
         jnp.sqrt(jnp.sum((n - o) ** 2, axis=0) / jnp.maximum(jnp.sum(n**2, axis=0), 1e-300))
-        for o, n in zip(old.jets, new.jets, strict=True)
+        for o, n in zip(old, new, strict=True)
     ]
     return jnp.max(jnp.concatenate([*ratios, jnp.zeros(1)]))
 

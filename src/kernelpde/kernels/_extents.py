@@ -1,0 +1,115 @@
+"""Which lengthscales belong to which coordinates: what a change of units does to a kernel."""
+
+from collections.abc import Sequence
+from math import log, pi
+from typing import Any, TypeAlias
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+
+from kernelpde.kernels._frozen import Frozen
+from kernelpde.kernels._kernel import Restriction
+from kernelpde.kernels._parameters import hyperparameters
+from kernelpde.kernels._periodic import Periodic
+from kernelpde.kernels._radial import AbstractRadial
+
+About: TypeAlias = tuple[int, ...] | None
+"""The coordinates that a lengthscale is about, none if it is relative to a period; `None` for what
+is no lengthscale."""
+
+
+def _leaves(tree: Any, coordinates: tuple[int, ...]) -> list[tuple[Any, About]]:
+    """Each array leaf, in the order of JAX, with the coordinates it is about."""
+    found = []
+    whole = (Restriction, Frozen, Periodic)
+    nodes = jax.tree_util.tree_leaves_with_path(tree, is_leaf=lambda n: isinstance(n, whole))
+    for path, node in nodes:
+        if isinstance(node, Restriction):
+            inner = tuple(coordinates[c] for c in node.coordinates if isinstance(c, int))
+            found += _leaves(node.kernel, inner)
+        elif isinstance(node, Frozen):
+            found += _leaves(node.learned, coordinates)
+        elif isinstance(node, Periodic):
+            found += [(leaf, ()) for leaf in jax.tree.leaves(node)]
+        elif eqx.is_array(node):
+            is_length = bool(path) and getattr(path[-1], "name", "") == "log_lengthscale"
+            found.append((node, coordinates if is_length else None))
+    return found
+
+
+def places(tree: Any, dimension: int) -> list[About]:
+    """For each number among the array leaves of kernels the coordinates it is about."""
+    found: list[About] = []
+    for leaf, about in _leaves(tree, tuple(range(dimension))):
+        each = about is not None and leaf.size == len(about)
+        found += [(c,) for c in about or ()] if each else [about] * leaf.size
+    return found
+
+
+def log_extents(tree: Any, extents: Float[np.ndarray, "d"]) -> Float[np.ndarray, "p"]:
+    """For each number among the array leaves of kernels the logarithm of the extent it is about.
+
+    One lengthscale for several coordinates is about their geometric mean; one that is relative to a
+    period, about the whole circle. NaN for what is no lengthscale.
+    """
+    logs = np.log(extents)
+    return np.array(
+        [
+            np.nan if about is None else logs[list(about)].mean() if about else log(2.0 * pi)
+            for about in places(tree, len(extents))
+        ]
+    )
+
+
+def _thawed(tree: Any) -> Any:
+    """Kernels with what is held in its place."""
+    return jax.tree.map(
+        lambda n: n.kernel if isinstance(n, Frozen) else n,
+        tree,
+        is_leaf=lambda n: isinstance(n, Frozen),
+    )
+
+
+def all_numbers(tree: Any) -> dict[str, np.ndarray]:
+    """Every number of kernels by its name, those that are held too."""
+    return hyperparameters(_thawed(tree))
+
+
+def typical_lengthscales(
+    kernels: Sequence[Any], extents: Float[np.ndarray, "d"]
+) -> Float[np.ndarray, "d"]:
+    """The geometric mean of the lengthscales along each coordinate; its extent where none is."""
+    thawed = _thawed(tuple(kernels))
+    logs: list[list[float]] = [[] for _ in extents]
+    for leaf, about in _leaves(thawed, tuple(range(len(extents)))):
+        if about:
+            values = np.broadcast_to(np.asarray(leaf).reshape(-1), len(about))
+            for coordinate, value in zip(about, values, strict=True):
+                logs[coordinate].append(float(value))
+    return np.array(
+        [np.exp(np.mean(own)) if own else extent for own, extent in zip(logs, extents, strict=True)]
+    )
+
+
+def per_coordinate_lengthscales(tree: Any, extents: Float[np.ndarray, "d"]) -> Any:
+    """Radial kernels with one lengthscale for several coordinates get one for each.
+
+    Relative to the extent of their coordinate they are all the same, and the kernel is what it was
+    where all extents are.
+    """
+
+    def one(node: Any) -> Any:
+        if isinstance(node, Restriction):
+            own = extents[[c for c in node.coordinates if isinstance(c, int)]]
+            return Restriction(per_coordinate_lengthscales(node.kernel, own), node.coordinates)
+        if not isinstance(node, AbstractRadial) or node.log_lengthscale.ndim or len(extents) < 2:
+            return node
+        logs = np.log(extents)
+        each = node.log_lengthscale + (logs - logs.mean())
+        return eqx.tree_at(lambda n: n.log_lengthscale, node, jnp.asarray(each))
+
+    whole = (Restriction, AbstractRadial, Frozen)
+    return jax.tree.map(one, tree, is_leaf=lambda n: isinstance(n, whole))

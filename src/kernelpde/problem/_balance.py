@@ -1,0 +1,93 @@
+"""The sizes of fields that go together: u of order S_u where v is of order S_v.
+
+Every row of a problem linearised at u = 0 says what goes with what: c_rt ∂^γ u_f is of the order of
+|c_rt| S_f / L^γ, with L the extents of the domain. Sizes for which all parts of a row are of one
+order ρ_r, inhomogeneities included, solve
+
+    log |c_rt| - γ · log L + log S_f - log ρ_r = 0
+
+in the sense of least squares (Curtis and Reid 1972 scale matrices like that). In other units of
+fields, coordinates or equations the answer is the same in those units.
+"""
+
+from collections.abc import Sequence
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from kernelpde.compiling import compiled
+from kernelpde.problem._block import Block
+from kernelpde.problem._residual import Residual
+
+
+def extents_of(
+    blocks: Sequence[Block], periods: Sequence[float | None] = ()
+) -> Float[np.ndarray, "d"]:
+    """How far points reach along each coordinate; a period where there is one."""
+    points = np.concatenate([np.asarray(block.points) for block in blocks])
+    found = np.ptp(points, axis=0)
+    for coordinate, period in enumerate(periods):
+        if period is not None:
+            found[coordinate] = period
+    return np.where(found > 0, found, 1.0)
+
+
+def field_exponents(
+    residuals: tuple[Residual, ...],
+    blocks: tuple[Block, ...],
+    extents: Float[np.ndarray, "d"],
+    groups: Sequence[int],
+) -> Int[np.ndarray, "F"]:
+    """Eight times the binary logarithm of the size of each field, rounded.
+
+    **Arguments:**
+
+    - `residuals`, `blocks`: of the problem.
+    - `extents`: of the coordinates.
+    - `groups`: for each field a number, the same for fields that have one size.
+    """
+    count, logs = max(groups) + 1, np.log2(extents)
+    matrix, rhs = [], []
+    rows = sum(len(residual.components) for residual in residuals)
+    row = 0
+    for residual, (values, slopes) in zip(residuals, at_zero(residuals, blocks), strict=True):
+        for r, used in enumerate(residual.components):
+            parts: list[tuple[int | None, float, np.ndarray]] = [
+                (None, 0.0, np.asarray(values)[:, r])
+            ]
+            for t in used:
+                term = residual.terms[t]
+                order = np.mean([np.dot(gamma, logs) for gamma in term.orders])
+                parts.append((groups[term.field], float(order), np.asarray(slopes)[:, r, t]))
+            for group, order, numbers in parts:
+                size = np.sqrt(np.mean(numbers**2))
+                if not (np.isfinite(size) and size > 0):
+                    continue
+                equation = np.zeros(count + rows)
+                equation[count + row] = -1.0
+                if group is not None:
+                    equation[group] = 1.0
+                matrix.append(equation)
+                rhs.append(order - np.log2(size))
+            row += 1
+    if not matrix:
+        return np.zeros(len(groups), dtype=np.int64)
+    sizes = np.linalg.lstsq(np.array(matrix), np.array(rhs), rcond=None)[0][:count]
+    return np.round(8.0 * sizes[list(groups)]).astype(np.int64)
+
+
+@compiled
+def at_zero(
+    residuals: tuple[Residual, ...], blocks: tuple[Block, ...]
+) -> list[tuple[Float[Array, "N R"], Float[Array, "N R T"]]]:
+    """F and ∂F/∂j of each condition at its points, for u = 0."""
+    return [
+        residual.linearise(
+            block.points,
+            block.normals,
+            block.data,
+            jnp.zeros((len(block.points), len(residual.nonlinear))),
+        )
+        for residual, block in zip(residuals, blocks, strict=True)
+    ]

@@ -1,0 +1,106 @@
+"""How well a solution meets its conditions between the points at which it was made to."""
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from kernelpde.compiling import compiled
+from kernelpde.errors import InputError
+from kernelpde.functionals import Term
+from kernelpde.problem import Block, Problem, Residual
+
+LIMIT = 0.1
+"""A relative residual between points above this is not met."""
+
+ALONE = 2.0
+"""Below this condition number no point knows of another."""
+
+_MOST = 300
+"""So many points at most per condition."""
+
+
+def between_points(
+    problem: Problem,
+    blocks: tuple[Block, ...],
+    jets: Callable[[tuple[Term, ...], np.ndarray], Array],
+    seed: int,
+) -> dict[str, float | None]:
+    """For each condition its residual at points of another draw, relative to what it is made of.
+
+    That is, in root mean square, F(u) over F(0) + Σₜ |∂F/∂jₜ| ⟨jₜ⟩, with ⟨jₜ⟩ the size of a jet
+    entry over all those points; the largest over the equations of a condition. `None` for a
+    condition of which there are no other points.
+
+    **Arguments:**
+
+    - `problem`, `blocks`: what was solved, and where.
+    - `jets`: jet entries of the solution at points.
+    - `seed`: of the draw that was used.
+    """
+    drawn = {
+        c.name: other
+        for c, block in zip(problem.conditions, blocks, strict=True)
+        if (other := _others(problem, c.name, block, seed)) is not None
+    }
+    found: dict[str, float | None] = {c.name: None for c in problem.conditions}
+    if not drawn:
+        return found
+    chosen = {name: problem.residuals[problem.condition_index(name)] for name in drawn}
+    terms = tuple(sorted({term for residual in chosen.values() for term in residual.terms}))
+    points = np.concatenate([np.asarray(block.points) for block in drawn.values()])
+    entries = np.asarray(jets(terms, points))
+    sizes = np.sqrt(np.mean(entries**2, axis=0))
+    start = 0
+    for name, block in drawn.items():
+        residual, count = chosen[name], len(block.points)
+        columns = [terms.index(term) for term in residual.terms]
+        own = jnp.asarray(entries[start : start + count][:, columns])
+        found[name] = float(_relative(residual, block, own, jnp.asarray(sizes[columns])))
+        start += count
+    return found
+
+
+def _others(problem: Problem, name: str, block: Block, seed: int) -> Block | None:
+    """Other points of a condition, if there are any."""
+    if problem.has_own_points(name):
+        return None
+    try:
+        drawn = problem.collocated(
+            name, min(block.count, _MOST), seed=seed + 2_000_003, sampling="halton"
+        )
+    except InputError:
+        # A region of single points, of which only some were asked for.
+        return None
+    known = {tuple(point) for point in np.asarray(block.points).tolist()}
+    new = [tuple(point) not in known for point in np.asarray(drawn.points).tolist()]
+    return drawn if all(new) else None
+
+
+@compiled
+def _relative(
+    residual: Residual,
+    block: Block,
+    entries: Float[Array, "N T"],
+    sizes: Float[Array, "T"],
+) -> Float[Array, ""]:
+    def at(point, normal, datum, entry):
+        def values(e):
+            return residual.with_slopes(point, normal, datum, tuple(e))
+
+        return *values(entry), values(jnp.zeros_like(entry))[0]
+
+    axes = (0, None if block.normals is None else 0, 0, 0)
+    now, slopes, at_zero = jax.vmap(at, in_axes=axes)(
+        block.points, block.normals, block.data, entries
+    )
+
+    def size(values: Array) -> Array:
+        return jnp.sqrt(jnp.mean(values**2, axis=0))
+
+    # What is infinite at u = 0 says nothing of how large a residual may be.
+    zero = jnp.where(jnp.isfinite(at_zero), at_zero, 0.0)
+    parts = size(zero) + size(slopes) @ sizes
+    return jnp.max(size(now) / jnp.maximum(parts, 1e-300))

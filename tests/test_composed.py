@@ -19,7 +19,6 @@ from kernelpde.kernels import (
     Warped,
     bind_coordinates,
     freeze,
-    wind,
 )
 
 KEY = jax.random.key(0)
@@ -332,6 +331,6 @@ def test_refusals():
     with pytest.raises(InputError, match="one per coordinate, 2; got shape"):
         gram((Gibbs(lambda x: jnp.ones(3)),), batch(2, HEAT, 1), batch(2, HEAT, 1))
     with pytest.raises(InputError, match="cannot be made periodic"):
-        wind(bind_coordinates(wavy(), ["t", "x"]), (None, 1.0))
+        bind_coordinates(wavy(), ["t", "x"]).periodized((None, 1.0))
     with pytest.raises(InputError, match="one interval and one positive number"):
         Bumps(1.0, [(0, 1)], (3, 3))

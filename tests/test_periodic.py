@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import kernelpde as kp
-from kernelpde.kernels import wind
 
 PERIODS = (None, 3.0)
 X, Y = (0.3, 0.2), (0.75, 2.4)
@@ -33,7 +32,7 @@ PROFILES = {
 @pytest.mark.parametrize("name", PROFILES)
 def test_derivatives_against_fifty_digits(name):
     kernel, profile = PROFILES[name]
-    wound = wind(kernel, PERIODS)
+    wound = kernel.periodized(PERIODS)
     orders = [
         (a, b)
         for a in [(0, 0), (1, 0), (0, 1), (0, 2), (1, 1)]
@@ -52,7 +51,7 @@ def test_derivatives_against_fifty_digits(name):
 
 def test_a_period_apart_nothing_differs_and_nearby_nothing_changes():
     kernel = kp.Gaussian([0.7, 0.5])
-    wound = wind(kernel, PERIODS)
+    wound = kernel.periodized(PERIODS)
     shifted = (Y[0], Y[1] + 3.0)
     assert float(wound(X, Y)) == pytest.approx(float(wound(X, shifted)), rel=1e-14)
     near = (X[0] + 1e-3, X[1] - 1e-3)
@@ -62,7 +61,7 @@ def test_a_period_apart_nothing_differs_and_nearby_nothing_changes():
 def test_winding_keeps_structure_and_reaches_frozen_and_restricted_parts():
     kernel = kp.freeze(2.0 * kp.Gaussian(0.4).on("t") * kp.Matern(2.5, 0.3).on("x"))
     bound = kp.kernels.bind_coordinates(kernel, ("t", "x"))
-    wound = wind(bound, PERIODS)
+    wound = bound.periodized(PERIODS)
     assert float(wound(X, (0.3, 3.2))) == pytest.approx(2.0, rel=1e-14)
     assert float(wound((0.0, 0.0), (0.0, 2.9))) == pytest.approx(
         float(wound((0.0, 0.0), (0.0, 0.1))), rel=1e-13
@@ -71,9 +70,9 @@ def test_winding_keeps_structure_and_reaches_frozen_and_restricted_parts():
 
 def test_kernels_that_cannot_be_wound_are_refused():
     with pytest.raises(kp.InputError, match="Polynomial: this kernel cannot be made periodic"):
-        wind(kp.Gaussian(0.3) + kp.Polynomial(2), PERIODS)
+        (kp.Gaussian(0.3) + kp.Polynomial(2)).periodized(PERIODS)
     with pytest.raises(kp.InputError, match=r"its period 2\.0 is not that of the domain"):
-        wind(kp.Periodic(0.3, 2.0), (3.0,))
+        kp.Periodic(0.3, 2.0).periodized((3.0,))
 
 
 def test_periodic_boxes_have_fewer_sides():

@@ -6,13 +6,13 @@ import pytest
 
 import kernelpde as kp
 from kernelpde.functionals import Frame, Term
-from kernelpde.problem import trace_residual
+from kernelpde.problem import Equation, trace_residual
 
 FRAME = Frame(("t", "x", "y"), (1, 2))
 
 
 def traced(function, fields=("u", "v"), has_normals=False, data=None):
-    return trace_residual("test", function, fields, FRAME, has_normals, data or {})
+    return trace_residual(Equation("test", function, fields, FRAME, has_normals, data or {}))[0]
 
 
 def value(field):

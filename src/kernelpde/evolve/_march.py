@@ -14,8 +14,8 @@ from jaxtyping import Array, Float
 from kernelpde.arrays import Numbers
 from kernelpde.bilevel import Learned, learn
 from kernelpde.errors import InputError
-from kernelpde.geometry import Patch, Patches, PointCloud, Space
-from kernelpde.problem import Condition, Problem
+from kernelpde.geometry import Averages, Patch, Patches, PointCloud, Space
+from kernelpde.problem import Condition, LearnedNoise, Problem
 from kernelpde.solve import GaussNewton, LevenbergMarquardt, Solution, solve
 from kernelpde.systems import Solver
 
@@ -159,13 +159,15 @@ def march(
                 cut = _cut(condition, space, begin, end, number == windows - 1)
                 conditions.extend([] if cut is None else [cut])
         window = problem.with_conditions(conditions).with_kernels(kernels)
-        counts = {
-            c.name: points[c.name] for c in conditions if not isinstance(c.region, PointCloud)
-        }
+        counts = {c.name: points[c.name] for c in conditions if not window.has_own_points(c.name)}
         if learning is not None and number == 0:
             learned = learn(window, counts, seed=seed, sampling=sampling, throw=throw, **learning)
             window = learned.problem
             kernels = window.kernels
+            noises = {c.name: c.noise for c in window.conditions}
+            problem = problem.with_conditions(
+                [replace(c, noise=_noise(c, noises.get(c.name))) for c in problem.conditions]
+            )
         solution = solve(
             window,
             counts,
@@ -185,23 +187,42 @@ def march(
 def _cut(
     condition: Condition, space: Space, begin: float, end: float, last: bool
 ) -> Condition | None:
-    """A condition on the part of its region in a window; `None` if its points are elsewhere."""
+    """A condition on the part of its region in a window; `None` if its points are elsewhere.
+
+    An average belongs to the window in which it ends.
+    """
     region = condition.region
-    if not isinstance(region, PointCloud):
-        assert isinstance(region, Patch | Patches)
+    if isinstance(region, Patch | Patches):
         return replace(condition, where=region.during(begin, end))
-    when = region.points[:, space.coordinates.index(str(space.time))]
+    assert isinstance(region, PointCloud | Averages)
+    axis = space.coordinates.index(str(space.time))
+    when = region.points[..., axis]
+    first, when = (when, when) if when.ndim == 1 else (when.min(1), when.max(1))
     inside = (when >= begin) & ((when <= end) if last else (when < end))
+    if np.any(first[inside] < begin):
+        raise InputError(
+            f"march: an average of condition {condition.name!r} reaches across the beginning of a "
+            f"window at {begin:g}. Take fewer windows, or averages at one time."
+        )
     if not inside.any():
         return None
-    normals = None if region.normals is None else region.normals[inside]
-    noise = np.asarray(condition.noise, dtype=float)
+    if isinstance(region, PointCloud):
+        normals = None if region.normals is None else region.normals[inside]
+        where = PointCloud(region.points[inside], normals, region.name)
+    else:
+        where = Averages(region.points[inside], region.weights[inside], region.name)
+    noise = condition.noise_level
     return replace(
         condition,
-        where=PointCloud(region.points[inside], normals, region.name),
+        where=where,
         noise=noise[inside] if noise.ndim else condition.noise,
         data={key: np.asarray(values)[inside] for key, values in condition.data.items()},
     )
+
+
+def _noise(condition: Condition, learned: Any) -> Any:
+    """The noise of a condition, as it was learned if it was."""
+    return learned if isinstance(learned, LearnedNoise) else condition.noise
 
 
 def _continued(

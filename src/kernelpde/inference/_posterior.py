@@ -1,5 +1,6 @@
 """The Gaussian posterior of everything a problem is asked to find."""
 
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
@@ -9,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import ndtri
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Complex, Float, PRNGKeyArray
 
 from kernelpde.arrays import Numbers
 from kernelpde.compiling import compiled
@@ -37,6 +38,9 @@ from kernelpde.systems import (
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+_FAR = 3.0
+"""A mean square that is off by more than this factor does not come about by chance."""
 
 _CHUNK = 1024
 """So many functionals are conditioned at a time."""
@@ -106,12 +110,15 @@ class Posterior:
         self._rows = rows
         self._solved = solved
 
-    def __getitem__(self, field: str) -> "PosteriorView":
+    def __getitem__(self, field: str) -> "PosteriorView | ComplexPosteriorView":
         if field in [p.name for p in self.solution.problem.parameters]:
             raise InputError(f"{field!r} is a number: use parameters[{field!r}].")
-        frame = self.solution.problem.frame
-        term = Term(self.solution.problem.field_index(field), (frame.order(),))
-        return PosteriorView(self, term)
+        order = self.solution.problem.frame.order()
+        for name, *parts in self.solution.problem.complex_fields:
+            if name == field:
+                views = (PosteriorView(self, Term(part, (order,))) for part in parts)
+                return ComplexPosteriorView(*views)
+        return PosteriorView(self, Term(self.solution.problem.field_index(field), (order,)))
 
     @property
     def parameters(self) -> dict[str, Estimate]:
@@ -140,6 +147,45 @@ class Posterior:
             if np.any(condition.noise_level > 0)
         }
 
+    @property
+    def surprise(self) -> dict[str, float]:
+        """For each condition with noise, how far data are from what all others say of them.
+
+        The mean of (yᵢ - μᵢ)² / σᵢ², with each datum left out in turn and predicted with mean μᵢ
+        and variance σᵢ², its noise included: 1 where noise and kernels are right.
+        """
+        problem, found = self.solution.problem, {}
+        for number, condition in enumerate(problem.conditions):
+            if np.any(condition.noise_level > 0):
+                left = self._solved.left_out(self.solution.kernels, self._rows, (number,))
+                squares = np.asarray(left.weights) ** 2 / np.asarray(left.precision)
+                found[condition.name] = float(np.mean(squares))
+        return found
+
+    @property
+    def doubts(self) -> str:
+        """Why error bars are not to be trusted; empty if nothing speaks against them."""
+        if self.amplitude != 1.0:
+            return ""
+        counts = {
+            c.name: block.count
+            for c, block in zip(self.solution.problem.conditions, self.solution.blocks, strict=True)
+        }
+        far = {
+            name: value
+            for name, value in self.surprise.items()
+            if not 1.0 / _FAR <= value <= max(_FAR, 1.0 + 6.0 * np.sqrt(2.0 / counts[name]))
+        }
+        if not far:
+            return ""
+        shown = ", ".join(f"{name!r} {value:.2g}" for name, value in far.items())
+        return (
+            "Error bars are not to be trusted: data are not where noise and kernels expect them. "
+            "The mean square of what each datum misses, over its variance given all others, should "
+            f"be 1; got {shown}. Check the noise, or learn it with LearnedNoise, and let learn find "
+            "the variance of the kernels."
+        )
+
     def plot(
         self,
         *fields: str,
@@ -164,6 +210,11 @@ class Posterior:
             resolution=resolution,
             units=units,
         )
+
+    def _real(self, field: str) -> "PosteriorView":
+        view = self[field]
+        assert isinstance(view, PosteriorView)
+        return view
 
     def _of_parameter(self, name: str) -> Functionals:
         problem = self.solution.problem
@@ -244,7 +295,7 @@ class Posterior:
 
     def samples(
         self, where: Mapping[str, Where | None], key: PRNGKeyArray, count: int
-    ) -> dict[str, Float[Array, "s *_"]]:
+    ) -> dict[str, Array]:
         """Joint draws of fields at points and of numbers.
 
         **Arguments:**
@@ -253,9 +304,20 @@ class Posterior:
         - `key`: the source of randomness.
         - `count`: how many draws, on the first axis of each result.
         """
-        parameters = {p.name: p for p in self.solution.problem.parameters}
+        problem = self.solution.problem
+        parameters = {p.name: p for p in problem.parameters}
+        pairs = {name: [problem.fields[i].name for i in p] for name, *p in problem.complex_fields}
+        if any(name in pairs for name in where):
+            parts = {part: w for n, w in where.items() for part in pairs.get(n, [n])}
+            drawn = self.samples(parts, key, count)
+            return {
+                name: drawn[pairs[name][0]] + 1j * drawn[pairs[name][1]]
+                if name in pairs
+                else drawn[name]
+                for name in where
+            }
         batches = [
-            self._of_parameter(name) if name in parameters else self[name].functionals(places)
+            self._of_parameter(name) if name in parameters else self._real(name).functionals(places)
             for name, places in where.items()
         ]
         mean = jnp.concatenate([self._mean(batch) for batch in batches])
@@ -277,7 +339,7 @@ class Posterior:
         rows = len(self._rows.target)
         lines = [f"Posterior given {rows} conditions, amplitude {self.amplitude:.3g}"]
         lines += [f"  {name} = {estimate!r}" for name, estimate in self.parameters.items()]
-        return "\n".join(lines)
+        return "\n".join([*lines, self.doubts] if self.doubts else lines)
 
 
 class PosteriorView:
@@ -344,6 +406,45 @@ class PosteriorView:
         return (self._owner._mean(functionals) + drawn).reshape(count, *_shape(where))
 
 
+class ComplexPosteriorView:
+    """A complex field, or one of its derivatives, under the posterior.
+
+    `real` and `imag` are its parts, with their own standard deviations and intervals.
+    """
+
+    def __init__(self, real: PosteriorView, imag: PosteriorView):
+        self.real, self.imag = real, imag
+
+    def d(self, *coordinates: int | str) -> "ComplexPosteriorView":
+        """The same for a partial derivative along each coordinate given."""
+        return ComplexPosteriorView(self.real.d(*coordinates), self.imag.d(*coordinates))
+
+    @property
+    def laplacian(self) -> "ComplexPosteriorView":
+        """The same for the sum of the second derivatives in space."""
+        return ComplexPosteriorView(self.real.laplacian, self.imag.laplacian)
+
+    def mean(self, where: Where) -> Complex[Array, "*_"]:
+        """What the solution says."""
+        return self.real.mean(where) + 1j * self.imag.mean(where)
+
+    def deviation(self, where: Where) -> Float[Array, "*_"]:
+        """The root of the mean of |u - mean|²: both parts together."""
+        return jnp.hypot(self.real.deviation(where), self.imag.deviation(where))
+
+    def samples(self, where: Where, key: PRNGKeyArray, count: int) -> Complex[Array, "s *_"]:
+        """Joint draws, on the first axis."""
+        owner = self.real._owner
+        batches = [view.functionals(where) for view in (self.real, self.imag)]
+        rows = [jnp.concatenate([owner.covariance(a, b) for b in batches], 1) for a in batches]
+        values, vectors = jnp.linalg.eigh(jnp.concatenate(rows))
+        root = vectors * jnp.sqrt(jnp.maximum(values, 0.0))
+        mean = jnp.concatenate([owner._mean(batch) for batch in batches])
+        drawn = mean + jax.random.normal(key, (count, len(mean))) @ root.T
+        half = len(batches[0])
+        return (drawn[:, :half] + 1j * drawn[:, half:]).reshape(count, *_shape(where))
+
+
 def posterior(solution: Solution, *, amplitude: float | None = None) -> Posterior:
     """The posterior at a solution: one factorisation.
 
@@ -360,7 +461,10 @@ def posterior(solution: Solution, *, amplitude: float | None = None) -> Posterio
             f"{solution.reason}",
             solution,
         )
-    return conditioned(solution, amplitude=amplitude)
+    found = conditioned(solution, amplitude=amplitude)
+    if found.doubts:
+        warnings.warn(f"posterior: {found.doubts}", stacklevel=2)
+    return found
 
 
 def conditioned(solution: Solution, *, amplitude: float | None = None) -> Posterior:

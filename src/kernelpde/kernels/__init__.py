@@ -1,8 +1,6 @@
 """Kernels κ(x, y) with exactly the derivatives that a Gram matrix of functionals needs."""
 
-from kernelpde.kernels._binding import Wound as Wound
 from kernelpde.kernels._binding import bind_coordinates as bind_coordinates
-from kernelpde.kernels._binding import wind as wind
 from kernelpde.kernels._composed import AbstractComposed as AbstractComposed
 from kernelpde.kernels._composed import Seen as Seen
 from kernelpde.kernels._composed import composed_diagonal as composed_diagonal
@@ -15,6 +13,7 @@ from kernelpde.kernels._extents import log_extents as log_extents
 from kernelpde.kernels._extents import (
     per_coordinate_lengthscales as per_coordinate_lengthscales,
 )
+from kernelpde.kernels._extents import periods_of as periods_of
 from kernelpde.kernels._extents import places as places
 from kernelpde.kernels._extents import typical_lengthscales as typical_lengthscales
 from kernelpde.kernels._frozen import Frozen as Frozen
@@ -41,4 +40,5 @@ from kernelpde.kernels._radial import AbstractRadial as AbstractRadial
 from kernelpde.kernels._radial import Gaussian as Gaussian
 from kernelpde.kernels._radial import Matern as Matern
 from kernelpde.kernels._radial import RationalQuadratic as RationalQuadratic
+from kernelpde.kernels._radial import Wound as Wound
 from kernelpde.kernels._warped import Warped as Warped

@@ -9,7 +9,7 @@ import jax
 import numpy as np
 from jaxtyping import Array
 
-from kernelpde.kernels._kernel import AbstractKernel, Coordinates
+from kernelpde.kernels._kernel import AbstractKernel, Coordinates, Periods
 from kernelpde.kernels._multiindex import OrderPair
 
 
@@ -53,6 +53,9 @@ class Frozen(AbstractKernel):
     def kernel(self) -> AbstractKernel:
         """The kernel with every number in its place."""
         return eqx.combine(self.learned, self.held.tree())
+
+    def periodized(self, periods: Periods) -> "Frozen":
+        return self.mapped(lambda part: part.periodized(periods))
 
     def mapped(self, change: Callable[[Any], Any]) -> "Frozen":
         """The same with a change of structure made to both parts."""

@@ -22,6 +22,10 @@ A trailing axis of length two or three stops XLA's CPU code from vectorising; se
 """
 
 
+Periods: TypeAlias = tuple[float | None, ...]
+"""The period of each coordinate, `None` where it is not periodic."""
+
+
 class AbstractKernel(eqx.Module):
     """A positive definite function κ(x, y) of two points, with its derivatives.
 
@@ -44,6 +48,25 @@ class AbstractKernel(eqx.Module):
         One array per pair, of the broadcast shape, or `None` where the derivative is zero
         everywhere, so that sums and products can leave it out.
         """
+
+    def periodized(self, periods: Periods) -> "AbstractKernel":
+        """This kernel made periodic in the coordinates that have a period.
+
+        A kernel of one's own that is used on a periodic domain provides this method; unless it
+        does, it is refused there.
+
+        **Arguments:**
+
+        - `periods`: one per coordinate, `None` where it is not periodic.
+        """
+        if all(period is None for period in periods):
+            return self
+        raise InputError(
+            f"{type(self).__name__}: this kernel cannot be made periodic, but the domain is. "
+            "Restrict it to the other coordinates with .on(...), or write it as a function of "
+            "the sine and cosine of the periodic one on a domain that is not periodic; a kernel of "
+            "your own may have a method periodized(periods)."
+        )
 
     def __call__(self, x: Numbers, y: Numbers) -> Float[Array, ""]:
         """κ(x, y) for two points."""
@@ -83,6 +106,9 @@ class Sum(AbstractKernel):
     first: AbstractKernel
     second: AbstractKernel
 
+    def periodized(self, periods: Periods) -> "Sum":
+        return Sum(self.first.periodized(periods), self.second.periodized(periods))
+
     def partials(
         self, x: Coordinates, y: Coordinates, orders: Sequence[OrderPair]
     ) -> list[Array | None]:
@@ -101,6 +127,9 @@ class Product(AbstractKernel):
 
     first: AbstractKernel
     second: AbstractKernel
+
+    def periodized(self, periods: Periods) -> "Product":
+        return Product(self.first.periodized(periods), self.second.periodized(periods))
 
     def partials(
         self, x: Coordinates, y: Coordinates, orders: Sequence[OrderPair]
@@ -149,6 +178,9 @@ class Scale(AbstractKernel):
     def variance(self) -> Float[Array, ""]:
         return jnp.exp(self.log_variance)
 
+    def periodized(self, periods: Periods) -> "Scale":
+        return eqx.tree_at(lambda k: k.kernel, self, self.kernel.periodized(periods))
+
     def partials(
         self, x: Coordinates, y: Coordinates, orders: Sequence[OrderPair]
     ) -> list[Array | None]:
@@ -174,6 +206,10 @@ class Restriction(AbstractKernel):
                 "Restriction: coordinates must be a non-empty list without repetition; "
                 f"got {self.coordinates}."
             )
+
+    def periodized(self, periods: Periods) -> "Restriction":
+        inner = tuple(periods[i] for i in self.coordinates if isinstance(i, int))
+        return Restriction(self.kernel.periodized(inner), self.coordinates)
 
     def partials(
         self, x: Coordinates, y: Coordinates, orders: Sequence[OrderPair]
@@ -215,6 +251,10 @@ class Constant(AbstractKernel):
     @property
     def variance(self) -> Float[Array, ""]:
         return jnp.exp(self.log_variance)
+
+    def periodized(self, periods: Periods) -> "Constant":
+        del periods
+        return self
 
     def partials(
         self, x: Coordinates, y: Coordinates, orders: Sequence[OrderPair]

@@ -11,7 +11,7 @@ from jaxtyping import Array, Float
 from kernelpde.arrays import Numbers
 from kernelpde.errors import InputError
 from kernelpde.kernels._circle import half_angle
-from kernelpde.kernels._kernel import AbstractKernel, Coordinates
+from kernelpde.kernels._kernel import AbstractKernel, Coordinates, Periods
 from kernelpde.kernels._multiindex import OrderPair, plus
 from kernelpde.kernels._parameters import log_of_positive, per_coordinate
 
@@ -39,6 +39,14 @@ class Periodic(AbstractKernel):
     @property
     def lengthscale(self) -> Float[Array, "..."]:
         return jnp.exp(self.log_lengthscale)
+
+    def periodized(self, periods: Periods) -> "Periodic":
+        own = np.broadcast_to(np.asarray(self.period, dtype=float), len(periods))
+        if any(p is not None and p != q for p, q in zip(periods, own, strict=True)):
+            raise InputError(
+                f"Periodic: its period {self.period} is not that of the domain, {periods}."
+            )
+        return self
 
     def partials(
         self, x: Coordinates, y: Coordinates, orders: Sequence[OrderPair]

@@ -29,7 +29,7 @@ from jaxtyping import Array, Float
 from kernelpde.arrays import Numbers
 from kernelpde.errors import InputError
 from kernelpde.kernels._circle import half_angle
-from kernelpde.kernels._kernel import AbstractKernel, Coordinates
+from kernelpde.kernels._kernel import AbstractKernel, Coordinates, Periods
 from kernelpde.kernels._multiindex import MultiIndex, OrderPair, plus
 from kernelpde.kernels._parameters import log_of_positive, per_coordinate
 
@@ -54,6 +54,9 @@ class AbstractRadial(AbstractKernel):
         self, x: Coordinates, y: Coordinates, orders: Sequence[OrderPair]
     ) -> list[Array | None]:
         return self.wound_partials(x, y, orders, (None,) * len(x))
+
+    def periodized(self, periods: Periods) -> "AbstractKernel":
+        return self if all(period is None for period in periods) else Wound(self, periods)
 
     def wound_partials(
         self,
@@ -92,6 +95,31 @@ class AbstractRadial(AbstractKernel):
             -derivative[plus(alpha, beta)] if sum(beta) % 2 else derivative[plus(alpha, beta)]
             for alpha, beta in orders
         ]
+
+
+class Wound(AbstractKernel):
+    """A radial kernel whose distance is measured along a chord in the periodic coordinates.
+
+    The lengthscales mean what they mean without: for points close together nothing changes.
+
+    **Arguments:**
+
+    - `kernel`: any radial kernel.
+    - `periods`: one per coordinate, `None` where it is not periodic.
+    """
+
+    kernel: AbstractRadial
+    periods: Periods = eqx.field(static=True)
+
+    def partials(
+        self, x: Coordinates, y: Coordinates, orders: Sequence[OrderPair]
+    ) -> list[Array | None]:
+        return self.kernel.wound_partials(x, y, orders, self.periods)
+
+    def periodized(self, periods: Periods) -> "Wound":
+        if self.periods != periods:
+            raise InputError(f"A kernel of periods {self.periods} in a domain of {periods}.")
+        return self
 
 
 def _chord(x: Array, y: Array, weight: Array, period: float, highest: int) -> list[Array]:

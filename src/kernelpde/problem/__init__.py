@@ -13,6 +13,7 @@ from kernelpde.problem._persistence import save_kernels as save_kernels
 from kernelpde.problem._persistence import with_kernel_numbers as with_kernel_numbers
 from kernelpde.problem._problem import Problem as Problem
 from kernelpde.problem._problem import refuse_at_zero as refuse_at_zero
+from kernelpde.problem._residual import Equation as Equation
 from kernelpde.problem._residual import Residual as Residual
 from kernelpde.problem._residual import trace_residual as trace_residual
 from kernelpde.problem._rows import Rows as Rows

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 
+import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -17,14 +18,13 @@ from kernelpde.kernels import (
     all_numbers,
     bind_coordinates,
     hyperparameters,
-    wind,
 )
 from kernelpde.precision import require_float64
 from kernelpde.problem._balance import at_zero, extents_of, field_exponents
 from kernelpde.problem._block import Block, collocated
 from kernelpde.problem._condition import Condition, LearnedNoise
 from kernelpde.problem._fields import Unknown, real_fields
-from kernelpde.problem._residual import Residual, trace_residual
+from kernelpde.problem._residual import Equation, trace_residual
 
 
 class Problem:
@@ -64,11 +64,13 @@ class Problem:
         if self.parameters and mixing is not None:
             raise InputError("Problem: mixing is for fields alone; there are also parameters.")
         self.exponents: np.ndarray | None = None
-        self.residuals = self._traced()
+        self._trace()
 
     def _bound(self, kernel: AbstractKernel) -> AbstractKernel:
         """A kernel that knows the domain's coordinates and periods."""
-        return wind(bind_coordinates(kernel, self.space.coordinates), self.space.periods)
+        bound = bind_coordinates(kernel, self.space.coordinates)
+        periods = self.space.periods
+        return bound if all(period is None for period in periods) else bound.periodized(periods)
 
     @property
     def kernels(self) -> Kernels:
@@ -125,12 +127,21 @@ class Problem:
         )
         return other
 
+    def with_present_noise(self, blocks: tuple[Block, ...]) -> tuple[Block, ...]:
+        """Points with the noise that the conditions have now, where that is learned."""
+        return tuple(
+            eqx.tree_at(lambda b: b.noise, block, jnp.full(block.count, c.noise.start))
+            if isinstance(c.noise, LearnedNoise)
+            else block
+            for c, block in zip(self.conditions, blocks, strict=True)
+        )
+
     def with_conditions(self, conditions: Sequence[Condition]) -> "Problem":
         """The same fields and kernels under other conditions."""
         other = copy(self)
         other.conditions = tuple(conditions)
         other.space = _common_space(conditions)
-        other.residuals = other._traced()
+        other._trace()
         return other
 
     def current(self) -> "Problem":
@@ -138,24 +149,22 @@ class Problem:
 
         A residual may read a global or an attribute that has changed since the problem was made.
         """
-        residuals = self._traced()
-        if all(new.same(old) for new, old in zip(residuals, self.residuals, strict=True)):
+        equations = self._equations()
+        if self._computed_by(equations):
             return self
-        again = self._traced()
-        for condition, one, two in zip(self.conditions, residuals, again, strict=True):
-            if not one.same(two):
-                raise InputError(
-                    f"Condition {condition.name!r}: its residual is another one each time it is "
-                    "called. Random numbers belong into data, drawn once."
-                )
         other = copy(self)
-        other.residuals = residuals
+        other._trace()
+        if not other._computed_by(equations):
+            raise InputError(
+                "A residual is another one each time it is called. Random numbers belong into data, "
+                "drawn once."
+            )
         return other
 
-    def _traced(self) -> tuple[Residual, ...]:
+    def _equations(self) -> list[Equation]:
         names = tuple(field.name for field in self.fields)
-        return tuple(
-            trace_residual(
+        return [
+            Equation(
                 c.name,
                 c.residual,
                 names,
@@ -166,7 +175,18 @@ class Problem:
                 self.parameters,
             )
             for c in self.conditions
+        ]
+
+    def _computed_by(self, equations: Sequence[Equation]) -> bool:
+        return all(
+            equation.computes(residual.terms, form)
+            for equation, residual, form in zip(equations, self.residuals, self._forms, strict=True)
         )
+
+    def _trace(self) -> None:
+        traced = [trace_residual(equation) for equation in self._equations()]
+        self.residuals = tuple(residual for residual, _ in traced)
+        self._forms = tuple(form for _, form in traced)
 
     @property
     def hyperparameters(self) -> dict[str, dict[str, np.ndarray]]:

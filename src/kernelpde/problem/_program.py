@@ -72,7 +72,12 @@ class Program:
     def __repr__(self) -> str:
         return f"<Program of {len(self.operations)} operations>"
 
-    def run(self, scalars: Array, arrays: Sequence[Array], inputs: Sequence[Array]) -> list[Array]:
+    def run(
+        self,
+        scalars: Array | np.ndarray,
+        arrays: Sequence[Array | np.ndarray],
+        inputs: Sequence[Array],
+    ) -> list[Array]:
         """The results."""
         values = list(inputs)
 
@@ -100,8 +105,8 @@ class Traced(eqx.Module):
     - `program`: what is done with them.
     """
 
-    scalars: Float[Array, "S"]
-    arrays: tuple[Array, ...]
+    scalars: Float[Array | np.ndarray, "S"]
+    arrays: tuple[Array | np.ndarray, ...]
     program: Program = eqx.field(static=True)
 
     def __call__(self, *inputs: Array) -> list[Array]:
@@ -160,8 +165,8 @@ def lifted(closed: jex.ClosedJaxpr) -> Traced:
     inputs = [Place("value", i) for i in range(count)]
     outputs = inside(closed, inputs)
     return Traced(
-        jnp.asarray(np.array(scalars, dtype=np.float64)),
-        tuple(jnp.asarray(array) for array in arrays),
+        np.array(scalars, dtype=np.float64),
+        tuple(arrays),
         Program(len(inputs), operations, outputs),
     )
 

@@ -45,12 +45,6 @@ class Residual(eqx.Module):
     uses_normal: bool = eqx.field(static=True)
     data: tuple[str, ...] = eqx.field(static=True)
 
-    def same(self, other: "Residual") -> bool:
-        """Whether both compute the same, numbers included."""
-        return jax.tree.structure(self) == jax.tree.structure(other) and self.traced.same(
-            other.traced
-        )
-
     def with_slopes(
         self,
         point: Float[Array, "d"],
@@ -111,17 +105,8 @@ class Residual(eqx.Module):
         return jax.vmap(at, in_axes=axes)(points, normals, dict(data), columns)
 
 
-def trace_residual(
-    condition: str,
-    function: Callable,
-    fields: tuple[str, ...],
-    frame: Frame,
-    has_normals: bool,
-    data: Mapping[str, Array],
-    complex_fields: tuple[tuple[str, int, int], ...] = (),
-    parameters: tuple[Parameter, ...] = (),
-) -> Residual:
-    """Find out what a residual computes, and refuse what cannot be a residual.
+class Equation:
+    """A residual as it was written, to be traced.
 
     **Arguments:**
 
@@ -135,64 +120,110 @@ def trace_residual(
     - `complex_fields`: name, number of the real and number of the imaginary part.
     - `parameters`: unknown numbers among the fields.
     """
-    where = f"Condition {condition!r}{_line_of(function)}"
-    known = (*fields, *(name for name, *_ in complex_fields))
-    others = ("normal", *data) if has_normals else tuple(data)
-    arguments = _argument_names(where, function, known, others)
-    dimension = len(frame.coordinates)
-    place = [np.zeros(dimension)] * (1 + has_normals)
-    place += [np.zeros(values.shape[1:]) for values in data.values()]
-    pairs = {name: parts for name, *parts in complex_fields}
-    numbers = {parameter.name: parameter for parameter in parameters}
 
-    def called(lookup: Callable[[Term], Array], place: Sequence[Array]) -> list[Array]:
+    def __init__(
+        self,
+        condition: str,
+        function: Callable,
+        fields: tuple[str, ...],
+        frame: Frame,
+        has_normals: bool,
+        data: Mapping[str, Array],
+        complex_fields: tuple[tuple[str, int, int], ...] = (),
+        parameters: tuple[Parameter, ...] = (),
+    ):
+        self.where = f"Condition {condition!r}{_line_of(function)}"
+        self.function, self.fields, self.frame = function, fields, frame
+        self.has_normals, self.data = has_normals, tuple(data)
+        self.pairs = {name: parts for name, *parts in complex_fields}
+        self.numbers = {parameter.name: parameter for parameter in parameters}
+        others = ("normal", *data) if has_normals else tuple(data)
+        self.arguments = _argument_names(self.where, function, (*fields, *self.pairs), others)
+        self.place = [np.zeros(len(frame.coordinates))] * (1 + has_normals)
+        self.place += [np.zeros(values.shape[1:]) for values in data.values()]
+
+    def _called(self, lookup: Callable[[Term], Array], place: Sequence[Array]) -> list[Array]:
         """F, with jet entries as `lookup` has them."""
         point, *rest = place
-        normal = rest.pop(0) if has_normals else None
-        given: dict[str, Any] = {"normal": normal, **dict(zip(data, rest, strict=True))}
+        normal = rest.pop(0) if self.has_normals else None
+        given: dict[str, Any] = {"normal": normal, **dict(zip(self.data, rest, strict=True))}
 
         def argument(name: str) -> Any:
-            if name in pairs:
-                return ComplexJet(*(Jet(part, frame, lookup, normal) for part in pairs[name]))
-            if name not in fields:
+            if name in self.pairs:
+                parts = (Jet(part, self.frame, lookup, normal) for part in self.pairs[name])
+                return ComplexJet(*parts)
+            if name not in self.fields:
                 return given[name]
-            jet = Jet(fields.index(name), frame, lookup, normal)
-            return numbers[name].value(jet.value) if name in numbers else jet
+            jet = Jet(self.fields.index(name), self.frame, lookup, normal)
+            return self.numbers[name].value(jet.value) if name in self.numbers else jet
 
         try:
-            result = function(point, *map(argument, arguments))
+            result = self.function(point, *map(argument, self.arguments))
+        except _NewTerm:
+            raise
         except Exception as error:
-            _refuse(where, error)
-        return _components(result, where)
+            _refuse(self.where, error)
+        return _components(result, self.where)
 
-    used: set[Term] = set()
+    def terms(self) -> tuple[Term, ...]:
+        """The jet entries that are used."""
+        used: set[Term] = set()
 
-    def recorded(*place):
-        def lookup(term: Term) -> Array:
-            used.add(term)
-            return place[0][0]
+        def recorded(*place):
+            def lookup(term: Term) -> Array:
+                used.add(term)
+                return place[0][0]
 
-        return called(lookup, place)
+            return self._called(lookup, place)
 
-    try:
-        jax.eval_shape(recorded, *place)
-    except InputError as error:
-        # A new one, without what JAX notes about its own frames.
-        raise InputError(str(error)) from error.__cause__
-    terms = tuple(sorted(used))
-    if not terms:
-        raise InputError(
-            f"{where}: its residual uses no field. Expected something like "
-            "lambda x, u: u.value - g(x)."
-        )
-    count = len(terms)
+        try:
+            jax.eval_shape(recorded, *self.place)
+        except InputError as error:
+            # A new one, without what JAX notes about its own frames.
+            raise InputError(str(error)) from error.__cause__
+        if not used:
+            raise InputError(
+                f"{self.where}: its residual uses no field. Expected something like "
+                "lambda x, u: u.value - g(x)."
+            )
+        return tuple(sorted(used))
 
-    def value(*inputs):
-        entries = dict(zip(terms, inputs[:count], strict=True))
-        return called(entries.__getitem__, inputs[count:])
+    def inputs(self, terms: tuple[Term, ...]) -> list[np.ndarray]:
+        """Stand-ins for the entries and what else F is a function of."""
+        return [np.zeros(())] * len(terms) + self.place
 
-    inputs = [np.zeros(())] * count + place
-    closed = jax.make_jaxpr(value)(*inputs)
+    def values(self, terms: tuple[Term, ...]) -> jex.ClosedJaxpr:
+        """F as a function of these entries and of the place, traced."""
+
+        def value(*inputs):
+            entries = dict(zip(terms, inputs[: len(terms)], strict=True))
+
+            def lookup(term: Term) -> Array:
+                if term not in entries:
+                    raise _NewTerm
+                return entries[term]
+
+            return self._called(lookup, inputs[len(terms) :])
+
+        return jax.make_jaxpr(value)(*self.inputs(terms))
+
+    def computes(self, terms: tuple[Term, ...], form: Traced) -> bool:
+        """Whether F is now what it was when it was traced as `form`."""
+        try:
+            return lifted(self.values(terms)).same(form)
+        except _NewTerm:
+            return False
+
+
+class _NewTerm(Exception):
+    """A residual asks for a jet entry that it did not ask for before."""
+
+
+def trace_residual(equation: Equation) -> tuple[Residual, Traced]:
+    """What a residual computes, and F alone; what cannot be a residual is refused."""
+    where, terms = equation.where, equation.terms()
+    count, inputs = len(terms), equation.inputs(terms)
+    closed = equation.values(terms)
     _refuse_indices(where, closed.jaxpr)
     reach = dependencies(closed.jaxpr, range(count))
     for number, one in enumerate(reach):
@@ -202,15 +233,17 @@ def trace_residual(
                 "check for a factor of zero."
             )
     by_place = dependencies(closed.jaxpr, range(count, len(inputs)))
-    return Residual(
-        lifted(jax.make_jaxpr(_with_slopes(closed, count))(*inputs)),
+    traced = lifted(jax.make_jaxpr(_with_slopes(closed, count))(*inputs))
+    residual = Residual(
+        jax.tree.map(jnp.asarray, traced),
         terms,
         tuple(tuple(sorted(one.inputs)) for one in reach),
         tuple(sorted(frozenset().union(*(one.nonlinear for one in reach)))),
-        has_normals,
-        has_normals and any(count + 1 in one.inputs for one in by_place),
-        tuple(data),
+        equation.has_normals,
+        equation.has_normals and any(count + 1 in one.inputs for one in by_place),
+        equation.data,
     )
+    return residual, lifted(closed)
 
 
 def _with_slopes(closed: jex.ClosedJaxpr, count: int) -> Callable:

@@ -163,6 +163,7 @@ def solve(
     problem = problem.current()
     if blocks is None:
         blocks = problem.collocate(points, seed=seed, sampling=sampling)
+    blocks = problem.with_present_noise(blocks)
     problem = problem.balanced(blocks)
     choice = chosen(
         Automatic() if solver is None else solver, problem.kernels, problem.residuals, blocks, mesh

@@ -16,6 +16,7 @@ from scipy.spatial import KDTree
 from kernelpde.compiling import compiled
 from kernelpde.functionals import Functionals, Kernels, Term, jets
 from kernelpde.systems._factor import one_by_one, small_factor, small_gram, small_solve
+from kernelpde.systems._metric import Metric
 from kernelpde.systems._supernodes import leaves_of, near_to
 
 _ROUND = 64
@@ -101,14 +102,14 @@ class Local(eqx.Module):
 
     - `functionals`: ψ, and one more that is zero.
     - `values`: ψu.
-    - `metric`: what coordinates are multiplied by before distances are taken.
+    - `metric`: in which distances are taken.
     - `reach`: within which distance functionals matter.
     - `jitter`: added to the diagonal of small Gram matrices, relative to it.
     """
 
     functionals: Functionals
     values: Float[Array, "N1"]
-    metric: Float[np.ndarray, "d"]
+    metric: Metric
     reach: float
     jitter: float
 
@@ -116,6 +117,6 @@ class Local(eqx.Module):
         self, kernels: Kernels, points: Float[Array, "P d"], terms: tuple[Term, ...]
     ) -> Float[Array, "P T"]:
         """Jet entries at points."""
-        others = np.asarray(self.functionals.points)[:-1] * self.metric
-        near = nearby(np.asarray(points) * self.metric, others, self.reach)
+        others = self.metric(np.asarray(self.functionals.points)[:-1])
+        near = nearby(self.metric(np.asarray(points)), others, self.reach)
         return _evaluate(kernels, self.functionals, self.values, self.jitter, points, near, terms)

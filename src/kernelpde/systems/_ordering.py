@@ -34,21 +34,19 @@ class Level:
     scale: float
 
 
-def levels(points: Float[np.ndarray, "N d"], top: int) -> Iterator[Level]:
+def levels(points: Float[np.ndarray, "N d"], top: int, spacing: float) -> Iterator[Level]:
     """All points, in levels from coarse to fine.
 
     **Arguments:**
 
     - `points`: no two of them the same.
     - `top`: how many are in the first level.
+    - `spacing`: of a grid with as many points.
     """
     count = len(points)
     first, radius = _farthest(points, min(top, count))
     yield Level(first, radius)
     remaining = np.setdiff1d(np.arange(count), first)
-    extent = np.ptp(points, axis=0)
-    volume = float(np.prod(extent[extent > 0]))
-    spacing = (volume / count) ** (1.0 / max(int((extent > 0).sum()), 1))
     selected = [first]
     rng = np.random.default_rng(0)
     while remaining.size:

@@ -29,8 +29,9 @@ from kernelpde.linalg import LINEAR
 from kernelpde.problem import Block, Residual, Rows
 from kernelpde.systems._factor import Factor, Pattern, factorised, precision_times
 from kernelpde.systems._local import Local, Nearby, local_jets, nearby
+from kernelpde.systems._metric import Metric
 from kernelpde.systems._ordering import Level
-from kernelpde.systems._sparse_order import metric_of, pool_of, row_groups
+from kernelpde.systems._sparse_order import pool_of, row_groups
 from kernelpde.systems._supernodes import elimination
 from kernelpde.systems._system import AbstractPlan, AbstractSolved, with_zeros
 
@@ -79,7 +80,8 @@ class Sparse(eqx.Module):
         """Order and pattern for a problem and its points."""
         if any(block.width > 1 for block in blocks):
             raise InputError("Sparse: averages are not local; use Dense() or LowRank().")
-        metric = metric_of(kernels, blocks[0].points.shape[1])
+        every = np.concatenate([np.asarray(block.points) for block in blocks])
+        metric = Metric.of(kernels, every)
         pool, alias, groups = pool_of(residuals, blocks, metric)
         points = np.concatenate(
             [
@@ -91,9 +93,9 @@ class Sparse(eqx.Module):
             self,
             _with_idle(pool, kernels),
             tuple(map(jnp.asarray, alias)),
-            _pattern(np.asarray(pool.points) * metric, groups, self.radius, mesh),
+            _pattern(metric(np.asarray(pool.points)), groups, self.radius, mesh),
             _pattern(
-                points * metric,
+                metric(points),
                 row_groups(residuals, blocks, metric),
                 self.preconditioner_radius,
                 mesh,
@@ -230,7 +232,7 @@ class SparsePlan(AbstractPlan):
     alias: tuple[Int[Array, "_ _"], ...]
     pattern: Pattern
     row_pattern: Pattern
-    metric: Float[np.ndarray, "d"]
+    metric: Metric
     reach: float
     factor: Factor | None = None
 
@@ -267,9 +269,9 @@ class SparsePlan(AbstractPlan):
         return Local(self.pool, values, self.metric, self.reach, self.solver.jitter)
 
     def nearby(self, blocks: tuple[Block, ...]) -> tuple[Nearby | None, ...]:
-        others = np.asarray(self.pool.points)[:-1] * self.metric
+        others = self.metric(np.asarray(self.pool.points)[:-1])
         return tuple(
-            nearby(np.asarray(block.points) * self.metric, others, self.reach) for block in blocks
+            nearby(self.metric(np.asarray(block.points)), others, self.reach) for block in blocks
         )
 
     def gathered(self, rows: Rows, weights: Float[Array, "M"]) -> Float[Array, "N1"]:

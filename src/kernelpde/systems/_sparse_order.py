@@ -8,22 +8,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int
 
-from kernelpde.functionals import Functionals, Kernels, Term
+from kernelpde.functionals import Functionals, Term
 from kernelpde.problem import Block, Residual
+from kernelpde.systems._metric import Metric
 from kernelpde.systems._ordering import Level, levels
 
 _TOP = 256
 """So many points are ordered one by one and see all before them."""
-
-
-def metric_of(kernels: Kernels, dimension: int) -> Float[np.ndarray, "d"]:
-    """What distances along each coordinate are multiplied by: lengthscales are equal then."""
-    found = [
-        np.broadcast_to(np.asarray(getattr(kernel, "lengthscale", 1.0)), (dimension,))
-        for kernel in (kernels if isinstance(kernels, tuple) else kernels.latents)
-    ]
-    scale = np.exp(np.mean(np.log(found), axis=0))
-    return scale.mean() / scale
 
 
 def _stages(residuals: tuple[Residual, ...]) -> list[list[int]]:
@@ -35,7 +26,9 @@ def _stages(residuals: tuple[Residual, ...]) -> list[list[int]]:
     return [[n for n, o in enumerate(orders) if o == order] for order in sorted(set(orders))]
 
 
-def _staged(points: Float[np.ndarray, "N d"], stages: list[Int[np.ndarray, "_"]]) -> list[Level]:
+def _staged(
+    points: Float[np.ndarray, "N d"], stages: list[Int[np.ndarray, "_"]], metric: Metric
+) -> list[Level]:
     """Points in levels, stage by stage; each is in the first stage that has it."""
     found: list[Level] = []
     left = np.ones(len(points), dtype=bool)
@@ -44,13 +37,14 @@ def _staged(points: Float[np.ndarray, "N d"], stages: list[Int[np.ndarray, "_"]]
         left[mine] = False
         if mine.size:
             found += [
-                Level(mine[level.members], level.scale) for level in levels(points[mine], _TOP)
+                Level(mine[level.members], level.scale)
+                for level in levels(metric(points[mine]), _TOP, metric.spacing(points[mine]))
             ]
     return found
 
 
 def pool_of(
-    residuals: tuple[Residual, ...], blocks: tuple[Block, ...], metric: Float[np.ndarray, "d"]
+    residuals: tuple[Residual, ...], blocks: tuple[Block, ...], metric: Metric
 ) -> tuple[Functionals, list[Int[np.ndarray, "_ _"]], list[Level]]:
     """ψ, each once; for every point and entry of the conditions its number; the order.
 
@@ -79,7 +73,7 @@ def pool_of(
             for stage in stages
         ]
         at = np.unique(np.concatenate(parts))
-        levelled = _staged(unique * metric, parts)
+        levelled = _staged(unique, parts, metric)
         add(value, at)
         groups += [Level(index[value][level.members], level.scale) for level in levelled]
         fine = max(fine, levelled[-1].scale)
@@ -113,7 +107,7 @@ def _places(
 
 
 def row_groups(
-    residuals: tuple[Residual, ...], blocks: tuple[Block, ...], metric: Float[np.ndarray, "d"]
+    residuals: tuple[Residual, ...], blocks: tuple[Block, ...], metric: Metric
 ) -> list[Level]:
     """Rows from coarse to fine; those at one point follow each other."""
     unique, where = _places(blocks)
@@ -131,6 +125,6 @@ def row_groups(
         parts = np.split(rows, starts[1:])
         found += [
             Level(np.concatenate([parts[n] for n in level.members]), level.scale)
-            for level in levels(unique[mine] * metric, _TOP)
+            for level in levels(metric(unique[mine]), _TOP, metric.spacing(unique[mine]))
         ]
     return found

@@ -1,0 +1,373 @@
+"""Every feature with every solver: each cell agrees with Dense, or is refused with a reason.
+
+The sparse solver orders its first points one by one and lets them see all before them; here these
+are few, so that neighbours count as they do for many points.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import kernelpde as kp
+from kernelpde import compiling
+from kernelpde.linalg import _cholesky
+from kernelpde.systems import _sparse_order
+
+NUGGET = 1e-10
+SOLVERS = {
+    "generic": kp.Dense(nugget=NUGGET, refinement=0),
+    "low rank": kp.LowRank(nugget=NUGGET),
+    "sparse": kp.Sparse(nugget=NUGGET),
+    "automatic": kp.Automatic(nugget=NUGGET, refinement=0),
+}
+AGREES = {"generic": 1e-8, "low rank": 1e-5, "sparse": 1e-4, "automatic": 1e-12}
+"""How closely a solver agrees with Dense relative to the size of what is found. Low rank leaves out
+what is below the nugget, times the condition; the sparse solver what is farther than its radius."""
+
+LINE = kp.Box(x=(0.0, 1.0))
+RING = kp.Box(x=(0.0, 1.0), periodic="x")
+ON_LINE = np.linspace(0.03, 0.97, 40)[:, None]
+POINTS = {"equation": 60, "ends": 2}
+
+
+def smooth(lengthscale=0.3):
+    return kp.Gaussian(lengthscale)
+
+
+def rough(lengthscale=0.4):
+    return kp.Matern(4.5, lengthscale)
+
+
+def exact(x):
+    return jnp.sin(3.0 * x[0]) + x[0]
+
+
+def source(x):
+    return 9.0 * jnp.sin(3.0 * x[0]) + exact(x) ** 3
+
+
+def equation(x, u):
+    return -u.d("x", "x") + u.value**3 - source(x)
+
+
+def end(x, u):
+    return u.value - exact(x)
+
+
+@dataclass
+class Feature:
+    """A problem, where its points are, and what is looked at of its solution."""
+
+    problem: Callable[[Callable], kp.Problem]
+    points: dict[str, int] | None = None
+    fields: tuple[str, ...] = ("u",)
+
+
+def on_line(kernel):
+    return kp.Problem(
+        kp.Condition("equation", LINE.interior, equation),
+        kp.Condition("ends", LINE.boundary, end),
+        fields=[kp.Field("u", kernel)],
+    )
+
+
+def periodic(base):
+    def around(x, u):
+        wave = jnp.sin(2 * np.pi * x[0])
+        return -u.d("x", "x") + u.value + u.value**3 - (4 * np.pi**2 + 1) * wave - wave**3
+
+    return kp.Problem(
+        kp.Condition("equation", RING.interior, around), fields=[kp.Field("u", base())]
+    )
+
+
+def complex_field(base):
+    def wave(x):
+        return jnp.exp(2j * x[0]) * (1 + x[0])
+
+    def helmholtz(x, h):
+        # (1 + x) e^{2ix}: its second derivative is (4i - 4 (1 + x)) e^{2ix}
+        second = (4j - 4 * (1 + x[0])) * jnp.exp(2j * x[0])
+        return h.d("x", "x") + (5 + 1j) * h.value - second - (5 + 1j) * wave(x)
+
+    return kp.Problem(
+        kp.Condition("equation", LINE.interior, helmholtz),
+        kp.Condition("ends", LINE.boundary, lambda x, h: h.value - wave(x)),
+        fields=[kp.ComplexField("h", base())],
+    )
+
+
+def averages(base):
+    low = np.linspace(0.0, 0.9, 10)[:, None]
+    means = kp.box_averages(low, low + 0.1)
+    values = np.mean(np.sin(3 * means.points) + means.points, axis=(1, 2))
+    return kp.Problem(
+        kp.Condition("equation", LINE.interior, equation),
+        kp.Condition("ends", LINE.boundary, end),
+        kp.Condition("means", means, lambda x, u, y: u.value - y, noise=0.1, data={"y": values}),
+        fields=[kp.Field("u", base())],
+    )
+
+
+def mixing(base):
+    def both(x, u, v):
+        first = -u.d("x", "x") + v.value - source(x) + exact(x) ** 3
+        return first, -v.d("x", "x") + u.value - 1.0
+
+    return kp.Problem(
+        kp.Condition("equation", LINE.interior, both),
+        kp.Condition("ends", LINE.boundary, lambda x, u, v: (u.value - exact(x), v.value)),
+        fields=[kp.Field("u", base()), kp.Field("v", base())],
+        mixing=[[1.0, 0.3], [0.2, 1.0]],
+    )
+
+
+def unknown_number(base):
+    x = np.linspace(0.05, 0.95, 15)[:, None]
+    y = np.asarray(np.sin(3 * x[:, 0]) + x[:, 0])
+
+    def with_rate(x, u, rate):
+        return -u.d("x", "x") + rate * u.value**3 - source(x)
+
+    return kp.Problem(
+        kp.Condition("equation", LINE.interior, with_rate),
+        kp.Condition("ends", LINE.boundary, end),
+        kp.Condition("data", x, lambda x, u, y: u.value - y, noise=1e-2, data={"y": y}),
+        fields=[kp.Field("u", base()), kp.Parameter("rate", 0.7, 0.5)],
+    )
+
+
+def own_points(base):
+    inside = np.random.default_rng(0).uniform(0.01, 0.99, (60, 1))
+    return kp.Problem(
+        kp.Condition("equation", inside, lambda x, u: -u.d("x0", "x0") + u.value**3 - source(x)),
+        kp.Condition("ends", np.array([[0.0], [1.0]]), end),
+        fields=[kp.Field("u", base())],
+    )
+
+
+FEATURES = {
+    "plain": Feature(lambda base: on_line(base()), POINTS),
+    "periodic": Feature(periodic, {"equation": 80}),
+    "complex": Feature(complex_field, POINTS, ("h",)),
+    "averages": Feature(averages, POINTS),
+    "mixing": Feature(mixing, POINTS, ("u", "v")),
+    "varying lengthscale": Feature(
+        lambda base: on_line(kp.Gibbs(kp.Bumps(0.3, [(0.0, 1.0)], [3]))), POINTS
+    ),
+    "unknown number": Feature(unknown_number, POINTS),
+    "own points": Feature(own_points),
+    "scaled kernel": Feature(lambda base: on_line(4.0 * base()), POINTS),
+    "sum of kernels": Feature(lambda base: on_line(base() + 0.5 * base(0.8)), POINTS),
+}
+REFUSED = {("averages", "sparse"): "averages are not local"}
+
+
+@pytest.fixture
+def solver(request, monkeypatch):
+    monkeypatch.setattr(_sparse_order, "_TOP", 12)
+    if request.param == "generic":
+        # What platforms without LAPACK do, in programs of their own.
+        monkeypatch.setattr(_cholesky, "_by_panels", _cholesky._generic)
+        monkeypatch.setattr(compiling, "_programs", compiling.Programs(20))
+    return request.param
+
+
+def values(solution, feature) -> np.ndarray:
+    fields = [np.asarray(solution[name](ON_LINE)) for name in feature.fields]
+    numbers = [np.array([number]) for number in solution.parameters.values()]
+    return np.concatenate([*fields, *numbers])
+
+
+@pytest.mark.parametrize("solver", SOLVERS, indirect=True)
+@pytest.mark.parametrize("name", FEATURES)
+def test_a_feature_with_a_solver(name, solver):
+    feature = FEATURES[name]
+    problem = feature.problem(rough if solver == "sparse" else smooth)
+    chosen = SOLVERS[solver]
+    if (name, solver) in REFUSED:
+        with pytest.raises(kp.InputError, match=REFUSED[name, solver]):
+            kp.solve(problem, feature.points, solver=chosen)
+        return
+    found = kp.solve(problem, feature.points, solver=chosen)
+    dense = kp.solve(problem, feature.points, solver=kp.Dense(nugget=NUGGET, refinement=0))
+    expected = values(dense, feature)
+    error = np.abs(values(found, feature) - expected).max() / np.abs(expected).max()
+    assert error < AGREES[solver]
+
+
+def test_the_sparse_solver_knows_neighbours_across_the_period(monkeypatch):
+    monkeypatch.setattr(_sparse_order, "_TOP", 12)
+    found = kp.solve(periodic(rough), {"equation": 160}, solver=kp.Sparse())
+    assert np.abs(np.asarray(found["u"](ON_LINE)) - np.sin(2 * np.pi * ON_LINE[:, 0])).max() < 1e-4
+    ends = np.asarray(found["u"](np.array([[0.0], [1.0]])))
+    assert ends[0] == pytest.approx(ends[1], abs=1e-9)
+
+
+class OwnKernel(kp.AbstractKernel):
+    """A kernel of a user's own, which knows nothing of periods."""
+
+    kernel: kp.Gaussian
+
+    def partials(self, x, y, orders):
+        return self.kernel.partials(x, y, orders)
+
+
+class OwnPeriodicKernel(OwnKernel):
+    def periodized(self, periods):
+        return self.kernel.periodized(periods)
+
+
+def test_a_kernel_of_ones_own_is_periodic_or_refused():
+    with pytest.raises(kp.InputError, match="cannot be made periodic"):
+        periodic(lambda: OwnKernel(kp.Gaussian(0.3)))
+    with pytest.raises(kp.InputError, match="cannot be made periodic"):
+        periodic(lambda: 2.0 * OwnKernel(kp.Gaussian(0.3)) + kp.Gaussian(0.2))
+    problem = periodic(lambda: OwnPeriodicKernel(kp.Gaussian(0.3)))
+    assert problem.fields[0].kernel(np.array([0.0]), np.array([1.0])) == pytest.approx(1.0)
+
+
+def noisy(count=300):
+    rng = np.random.default_rng(3)
+    x = rng.uniform(0, 1, (count, 1))
+    y = np.sin(4 * x[:, 0]) + 0.1 * rng.normal(size=count)
+    return kp.Problem(
+        kp.Condition(
+            "data", x, lambda x, u, y: u.value - y, noise=kp.LearnedNoise(0.3), data={"y": y}
+        ),
+        fields=[kp.Field("u", 1.0 * smooth())],
+    )
+
+
+@pytest.mark.parametrize("solver", SOLVERS, indirect=True)
+def test_learned_noise_and_posterior_with_a_solver(solver):
+    chosen = SOLVERS[solver]
+    if solver == "sparse":
+        with pytest.raises(kp.InputError, match="no inverse"):
+            kp.learn(noisy(), solver=chosen)
+        return
+    learned = kp.learn(noisy(), solver=chosen)
+    reference = kp.learn(noisy(), solver=kp.Dense(nugget=NUGGET, refinement=0))
+    noise, expected = (float(one.problem.conditions[0].noise_level) for one in (learned, reference))
+    assert noise == pytest.approx(expected, rel=1e-3)
+    assert noise == pytest.approx(0.1, rel=0.15)
+    bars, wanted = (
+        np.asarray(kp.posterior(one.solution)["u"].deviation(ON_LINE))
+        for one in (learned, reference)
+    )
+    np.testing.assert_allclose(bars, wanted, rtol=1e-2)
+
+
+def test_posterior_of_a_sparse_solution_is_refused(monkeypatch):
+    monkeypatch.setattr(_sparse_order, "_TOP", 12)
+    solution = kp.solve(on_line(rough()), POINTS, solver=kp.Sparse(nugget=NUGGET))
+    with pytest.raises(kp.InputError, match="sparse solver, which has no covariances"):
+        kp.posterior(solution)
+
+
+def decay(kernel, extra=()):
+    box = kp.Box(t=(0.0, 1.0), x=(0.0, 1.0), time="t")
+
+    def known(x):
+        return jnp.exp(-x[0]) * jnp.sin(np.pi * x[1])
+
+    return kp.Problem(
+        kp.Condition(
+            "equation",
+            box.interior,
+            lambda x, u: u.d("t") - 0.1 * u.d("x", "x") - (0.1 * np.pi**2 - 1) * known(x),
+        ),
+        kp.Condition("ends", box.boundary, lambda x, u: u.value),
+        kp.Condition("initial", box.initial, lambda x, u: u.value - known(x)),
+        *extra,
+        fields=[kp.Field("u", kernel)],
+    )
+
+
+WINDOW = {"equation": 60, "ends": 20, "initial": 12}
+IN_TIME = np.random.default_rng(5).uniform(0.02, 0.98, (50, 2))
+
+
+@pytest.mark.parametrize("solver", SOLVERS, indirect=True)
+def test_windows_in_time_with_a_solver(solver):
+    kernel = kp.Matern(4.5, 0.6) if solver == "sparse" else kp.Gaussian(0.4)
+    found, dense = (
+        np.asarray(kp.march(decay(kernel), 2, WINDOW, solver=one)["u"](IN_TIME))
+        for one in (SOLVERS[solver], kp.Dense(nugget=NUGGET, refinement=0))
+    )
+    assert np.abs(found - dense).max() < 20 * AGREES[solver] * np.abs(dense).max()
+
+
+def sensors(noise, region=None):
+    rng = np.random.default_rng(7)
+    where = rng.uniform(0.05, 0.95, (40, 2))
+    if region == "averages":
+        width = np.array([0.0, 0.05])
+        where = kp.box_averages(where - width, where + width)
+        places = where.points
+        y = np.mean(np.exp(-places[..., 0]) * np.sin(np.pi * places[..., 1]), axis=1)
+    else:
+        y = np.exp(-where[:, 0]) * np.sin(np.pi * where[:, 1])
+    y = y + 0.01 * rng.normal(size=len(y))
+    return kp.Condition("sensors", where, lambda x, u, y: u.value - y, noise=noise, data={"y": y})
+
+
+@pytest.mark.parametrize("region", [None, "averages"], ids=["points", "averages"])
+def test_windows_with_learned_noise(region):
+    problem = decay(1.0 * kp.Gaussian([0.5, 0.4]), [sensors(kp.LearnedNoise(0.05), region)])
+    found = kp.march(problem, 2, WINDOW, learning={"max_steps": 6})
+    known = np.exp(-IN_TIME[:, 0]) * np.sin(np.pi * IN_TIME[:, 1])
+    assert np.abs(np.asarray(found["u"](IN_TIME)) - known).max() < 0.02
+    first, second = (s.problem.conditions[-1].noise_level for s in found.solutions)
+    assert first == second
+    assert first != 0.05
+
+
+def test_an_average_across_windows_is_refused():
+    across = kp.box_averages([[0.4, 0.2]], [[0.6, 0.3]])
+    condition = kp.Condition(
+        "mean", across, lambda x, u, y: u.value - y, noise=0.1, data={"y": [0.5]}
+    )
+    with pytest.raises(kp.InputError, match="reaches across the beginning of a window"):
+        kp.march(decay(kp.Gaussian(0.4), [condition]), 2, WINDOW)
+
+
+def test_posterior_of_a_complex_field():
+    """Its parts are those of the two real fields; draws have their mean and standard deviation."""
+    import jax
+
+    posterior = kp.posterior(kp.solve(complex_field(smooth), POINTS))
+    view, where = posterior["h"], ON_LINE[::8]
+    np.testing.assert_allclose(
+        view.deviation(where),
+        np.hypot(posterior["h_real"].deviation(where), posterior["h_imag"].deviation(where)),
+        rtol=1e-12,
+    )
+    np.testing.assert_allclose(view.mean(where), posterior.solution["h"](where), rtol=1e-9)
+    drawn = np.asarray(view.samples(where, jax.random.key(0), 4000))
+    spread = np.sqrt(np.mean(np.abs(drawn - drawn.mean(0)) ** 2, axis=0))
+    np.testing.assert_allclose(spread, view.deviation(where), rtol=0.1)
+    joint = posterior.samples({"h": where}, jax.random.key(1), 10)["h"]
+    assert joint.shape == (10, len(where))
+    assert np.iscomplexobj(joint)
+
+
+@pytest.mark.parametrize("factor", [0.02, 1.0, 50.0])
+def test_error_bars_that_data_contradict_say_so(factor):
+    rng = np.random.default_rng(1)
+    x = rng.uniform(0, 1, (80, 1))
+    y = np.sin(4 * x[:, 0]) + 0.1 * rng.normal(size=80)
+    problem = kp.Problem(
+        kp.Condition("data", x, lambda x, u, y: u.value - y, noise=0.1 * factor, data={"y": y}),
+        fields=[kp.Field("u", smooth(0.4))],
+    )
+    solution = kp.solve(problem, solver=kp.Dense(nugget=1e-10))
+    if factor == 1.0:
+        assert "trusted" not in repr(kp.posterior(solution))
+        return
+    with pytest.warns(UserWarning, match="not to be trusted.*should be 1"):
+        posterior = kp.posterior(solution)
+    assert "not to be trusted" in repr(posterior)

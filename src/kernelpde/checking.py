@@ -8,6 +8,7 @@ from typing import Any
 
 import jax
 import jax.core
+import jax.dtypes
 import numpy as np
 
 from kernelpde.errors import InputError
@@ -147,15 +148,21 @@ def instance(
     advice = ""
     if isinstance(value, type) and issubclass(value, kinds):
         advice = f"Call it: {value.__name__}(...)."
-    raise InputError(
-        _ending(f"{owner}: {name} must be {expected}; got {shown(value)}.", advice)
-    )
+    raise InputError(_ending(f"{owner}: {name} must be {expected}; got {shown(value)}.", advice))
 
 
 def function(owner: str, name: str, value: Any, expected: str) -> None:
     """Something that can be called."""
     if not callable(value) or isinstance(value, type):
         raise InputError(f"{owner}: {name} must be {expected}; got {shown(value)}.")
+
+
+def random_key(owner: str, key: Any) -> None:
+    """A key of `jax.random`, new or old style."""
+    new = isinstance(key, jax.Array) and jax.dtypes.issubdtype(key.dtype, jax.dtypes.prng_key)
+    old = isinstance(key, jax.Array) and key.dtype == np.uint32 and key.shape == (2,)
+    if not (old or (new and key.shape == ())):
+        raise InputError(f"{owner}: key must be a key such as jax.random.key(0); got {shown(key)}.")
 
 
 def truth(owner: str, name: str, value: Any) -> None:

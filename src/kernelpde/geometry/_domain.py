@@ -152,9 +152,7 @@ class Box(AbstractDomain):
                     f"Box: {name} must be an interval (low, high) with low < high; got {interval}."
                 )
         if time is not None and time not in intervals:
-            raise InputError(
-                f"Box: the time coordinate {time!r} is not among {listed(intervals)}."
-            )
+            raise InputError(f"Box: the time coordinate {time!r} is not among {listed(intervals)}.")
         if not isinstance(periodic, str | Sequence | set | frozenset):
             raise InputError(
                 f"Box: periodic must be a name or names of coordinates; got {shown(periodic)}. "

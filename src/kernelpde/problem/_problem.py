@@ -1,22 +1,42 @@
 """A problem: fields and the conditions that determine them."""
 
+import inspect
 from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import replace
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
 from kernelpde.arrays import Numbers
+from kernelpde.checking import (
+    did_you_mean,
+    instance,
+    listed,
+    named,
+    numbers,
+    one_of,
+    shown,
+    whole_number,
+)
 from kernelpde.errors import InputError
 from kernelpde.functionals import Frame, Kernels, Mixed
-from kernelpde.geometry import AbstractRegion, Averages, Patch, Patches, PointCloud, Space
+from kernelpde.geometry import (
+    METHODS,
+    AbstractRegion,
+    Averages,
+    Patch,
+    Patches,
+    PointCloud,
+    Space,
+)
 from kernelpde.kernels import AbstractKernel, bind_coordinates, hyperparameters, wind
 from kernelpde.precision import require_float64
 from kernelpde.problem._block import Block, collocated
 from kernelpde.problem._condition import Condition, LearnedNoise
-from kernelpde.problem._fields import Unknown, real_fields
+from kernelpde.problem._fields import Field, Unknown, real_fields
 from kernelpde.problem._residual import Residual, trace_residual
 
 
@@ -39,8 +59,9 @@ class Problem:
         mixing: Numbers | None = None,
     ):
         require_float64()
-        if not conditions or not fields:
+        if not conditions or (isinstance(fields, Sequence) and not fields):
             raise InputError("Problem: expected at least one condition and one field.")
+        _check_conditions(conditions)
         flat, pairs, self.parameters = real_fields(fields)
         for what, names in (
             ("condition", [c.name for c in conditions]),
@@ -56,7 +77,18 @@ class Problem:
         self.mixing = None if mixing is None else _square(mixing, len(flat))
         if self.parameters and mixing is not None:
             raise InputError("Problem: mixing is for fields alone; there are also parameters.")
+        _check_arguments(conditions, self.fields, pairs, mixing is not None)
         self.residuals = self._traced()
+
+    def __copy__(self) -> "Problem":
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        return other
+
+    def __reduce__(self):
+        # What residuals are compiled to stays behind: another process traces them anew.
+        kept = {name: value for name, value in self.__dict__.items() if name != "residuals"}
+        return _rebuilt, (kept,)
 
     def _bound(self, kernel: AbstractKernel) -> AbstractKernel:
         """A kernel that knows the domain's coordinates and periods."""
@@ -72,6 +104,14 @@ class Problem:
         other = copy(self)
         if isinstance(kernels, Mixed):
             other.mixing, kernels = kernels.mixing, kernels.latents
+        if not isinstance(kernels, Sequence) or len(kernels) != len(self.fields):
+            raise InputError(
+                f"with_kernels: expected a list of {len(self.fields)} kernels, one for each of "
+                f"{listed(f.name for f in self.fields)}; got {shown(kernels)}."
+            )
+        for kernel in kernels:
+            expected = "a kernel such as Gaussian(0.2)"
+            instance("with_kernels", "every entry", kernel, AbstractKernel, expected)
         other.fields = tuple(
             replace(f, kernel=self._bound(k)) for f, k in zip(self.fields, kernels, strict=True)
         )
@@ -96,6 +136,7 @@ class Problem:
 
     def with_conditions(self, conditions: Sequence[Condition]) -> "Problem":
         """The same fields and kernels under other conditions."""
+        _check_conditions(conditions)
         other = copy(self)
         other.conditions = tuple(conditions)
         other.space = _common_space(conditions)
@@ -138,14 +179,20 @@ class Problem:
         names = [f.name for f in self.fields]
         if name not in names:
             known = [*(name for name, *_ in self.complex_fields), *names]
-            raise InputError(f"Unknown field {name!r}; the problem has {', '.join(known)}.")
+            raise InputError(
+                f"Unknown field {name!r}; the problem has {', '.join(known)}."
+                f"{did_you_mean(name, known)}"
+            )
         return names.index(name)
 
     def condition_index(self, name: str) -> int:
         """The number of a condition."""
         names = [c.name for c in self.conditions]
         if name not in names:
-            raise InputError(f"Unknown condition {name!r}; the problem has {', '.join(names)}.")
+            raise InputError(
+                f"Unknown condition {name!r}; the problem has {', '.join(names)}."
+                f"{did_you_mean(name, names)}"
+            )
         return names.index(name)
 
     def row_count(self, blocks: Sequence[Block]) -> int:
@@ -179,14 +226,20 @@ class Problem:
         - `seed`: a number.
         - `sampling`: one of `kernelpde.geometry.METHODS`.
         """
-        points = dict(points or {})
+        points = {} if points is None else points
         names = [c.name for c in self.conditions]
-        unknown = set(points) - set(names)
+        example = f"Write points={{{names[0]!r}: 300}}."
+        named(
+            "solve", "points", points, points if isinstance(points, Mapping) else (), None, example
+        )
+        unknown = [name for name in points if name not in names]
         if unknown:
             raise InputError(
-                f"points names {', '.join(map(repr, sorted(unknown)))}, but the conditions are "
-                f"{', '.join(map(repr, names))}."
+                f"points names {listed(unknown)}, but the conditions are {listed(names)}."
+                f"{did_you_mean(unknown[0], names)}"
             )
+        whole_number("points", "the seed", seed, at_least=0)
+        one_of("points", "sampling", sampling, METHODS)
         return tuple(
             collocated(condition, len(self.space.coordinates), points, seed, sampling)
             for condition in self.conditions
@@ -200,13 +253,60 @@ class Problem:
 
 
 def _square(mixing: Numbers, size: int) -> Float[Array, "F F"]:
-    matrix = np.asarray(mixing, dtype=np.float64)
+    matrix = numbers("Problem", "mixing", mixing)
     if matrix.shape != (size, size) or not np.isfinite(matrix).all():
         raise InputError(
             f"Problem: mixing must be a matrix of {size} x {size} numbers, one row per real field; "
             f"got shape {matrix.shape}."
         )
     return jnp.asarray(matrix)
+
+
+def _rebuilt(kept: dict[str, Any]) -> Problem:
+    """A problem from what was pickled of it."""
+    require_float64()
+    problem = object.__new__(Problem)
+    problem.__dict__.update(kept)
+    problem.residuals = problem._traced()
+    return problem
+
+
+def _check_conditions(conditions: Sequence[Any]) -> None:
+    if not conditions:
+        raise InputError("Problem: expected at least one condition.")
+    for condition in conditions:
+        expected = "a Condition; a list of them is unpacked, Problem(*conditions, fields=...)"
+        instance("Problem", "every condition", condition, Condition, expected)
+
+
+def _check_arguments(
+    conditions: Sequence[Condition],
+    fields: Sequence[Field],
+    pairs: Sequence[tuple[str, int, int]],
+    mixed: bool,
+) -> None:
+    """Names that mean two things, and fields that nothing is asked of."""
+    parts = {fields[i].name: name for name, *both in pairs for i in both}
+    names = {field.name for field in fields} | set(parts.values())
+    used: set[str] = set()
+    for condition in conditions:
+        for key in condition.data:
+            if key in names or key == "normal":
+                raise InputError(
+                    f"Condition {condition.name!r}: data {key!r} has the name of a field or of the "
+                    "normal; call it something else."
+                )
+        try:
+            used |= set(inspect.signature(condition.residual).parameters)
+        except (TypeError, ValueError):
+            return
+    # Mixed fields say something about each other without a condition.
+    idle = [f.name for f in fields if not used & {f.name, parts.get(f.name, f.name)}]
+    if idle and not mixed:
+        raise InputError(
+            f"Problem: no condition has the field {idle[0]!r} among its arguments, so that nothing "
+            "determines it. Leave it out, or add its equations."
+        )
 
 
 def _arrays(data: Mapping[str, Numbers]) -> dict[str, Array]:

@@ -10,7 +10,16 @@ import numpy as np
 from kernelpde.archive import read_archive, write_archive
 from kernelpde.errors import InputError
 from kernelpde.functionals import Functionals, Term
-from kernelpde.problem import Problem, kernel_numbers, with_kernel_numbers
+from kernelpde.kernels import make_of
+from kernelpde.problem import (
+    Problem,
+    check_make,
+    kernel_numbers,
+    kernel_probe,
+    probe,
+    with_kernel_numbers,
+)
+from kernelpde.solve._arguments import check_problem, check_solution
 from kernelpde.solve._result import RESULT
 from kernelpde.solve._solution import History, Record, Solution
 from kernelpde.systems import Local
@@ -29,6 +38,7 @@ def save_solution(
     - `solution`: what to write.
     - `notes`: facts to be kept with it, whatever JSON can hold.
     """
+    check_solution("save_solution", solution)
     arrays: dict[str, Any] = {
         f"kernels.{name}": leaf for name, leaf in kernel_numbers(solution.problem).items()
     }
@@ -40,7 +50,13 @@ def save_solution(
         arrays |= {f"points.{n}": batch.points, f"coefficients.{n}": batch.coefficients}
     if local is not None:
         arrays |= {"local.values": local.values, "local.metric": local.metric}
+    arrays["probe.kernels"] = kernel_probe(solution.problem, solution.blocks)
+    for n, (residual, block) in enumerate(
+        zip(solution.problem.residuals, solution.blocks, strict=True)
+    ):
+        arrays[f"probe.{n}"] = probe(residual, block)
     facts = {
+        "make": make_of(solution.problem.kernels),
         "fields": [field.name for field in solution.problem.fields],
         "conditions": [condition.name for condition in solution.problem.conditions],
         "coordinates": list(solution.problem.space.coordinates),
@@ -74,8 +90,9 @@ def load_solution(path: str | Path, problem: Problem) -> Solution:
 
     - `path`: written by `save_solution`.
     - `problem`: the problem that was solved, its kernels of the same make, whatever their numbers:
-      formulas are in your program, not in the file.
+      formulas are in your program, not in the file. Other equations and other kernels are refused.
     """
+    check_problem("load_solution", problem)
     facts, arrays = read_archive(path, _KIND, _VERSION)
     try:
         return _loaded(facts, arrays, problem)
@@ -138,8 +155,20 @@ def _loaded(facts: dict[str, Any], arrays: dict[str, np.ndarray], problem: Probl
     blocks = jax.tree.unflatten(
         structure, [jnp.asarray(arrays[f"block.{n}"]) for n in range(len(leaves))]
     )
+    known = with_kernel_numbers(problem, numbers)
+    check_make(facts.get("make"), known)
+    if not _same(arrays["probe.kernels"], kernel_probe(known, blocks)):
+        raise InputError("its kernels have another formula, or other numbers that are held.")
+    for n, (condition, residual, block) in enumerate(
+        zip(known.conditions, known.residuals, blocks, strict=True)
+    ):
+        if not _same(arrays[f"probe.{n}"], probe(residual, block)):
+            raise InputError(
+                f"the equation of condition {condition.name!r} is another one. Load it with the "
+                "problem that was solved."
+            )
     return Solution(
-        with_kernel_numbers(problem, numbers),
+        known,
         blocks,
         function,
         {name: dict(sizes) for name, sizes in facts["residuals"].items()},
@@ -149,3 +178,7 @@ def _loaded(facts: dict[str, Any], arrays: dict[str, np.ndarray], problem: Probl
         History(Record(**record) for record in facts["history"]),
         str(facts.get("solver", "")),
     )
+
+
+def _same(one: np.ndarray, other: np.ndarray) -> bool:
+    return one.shape == other.shape and np.allclose(one, other, rtol=1e-6, atol=0, equal_nan=True)

@@ -110,12 +110,9 @@ def kernel_probe(problem: Problem, blocks: tuple[Block, ...]) -> np.ndarray:
     """The kernels between some points: numbers that tell one formula from another."""
     points = jnp.concatenate([block.points[:_PROBES] for block in blocks])
     zero = (0,) * points.shape[1]
+    x, y = (tuple(jnp.expand_dims(points, axis).transpose(2, 0, 1)) for axis in (0, 1))
     found = []
     for field in problem.fields:
-        x, y = (
-            tuple(jnp.expand_dims(points, axis)[..., i] for i in range(len(zero)))
-            for axis in (0, 1)
-        )
         (values,) = field.kernel.partials(x, y, [(zero, zero)])
         found.append(np.zeros((len(points),) * 2) if values is None else np.asarray(values))
     return np.stack([np.broadcast_to(values, (len(points),) * 2) for values in found])

@@ -38,6 +38,7 @@ from kernelpde.problem._block import Block, collocated
 from kernelpde.problem._condition import Condition, LearnedNoise
 from kernelpde.problem._fields import Field, Unknown, real_fields
 from kernelpde.problem._residual import Residual, trace_residual
+from kernelpde.problem._smoothness import check_smooth
 
 
 class Problem:
@@ -79,6 +80,7 @@ class Problem:
             raise InputError("Problem: mixing is for fields alone; there are also parameters.")
         _check_arguments(conditions, self.fields, pairs, mixing is not None)
         self.residuals = self._traced()
+        check_smooth(self.fields, self.residuals, [c.region for c in conditions])
 
     def __copy__(self) -> "Problem":
         other = object.__new__(type(self))

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from kernelpde.archive import replacing, versions, writing
+from kernelpde.checking import did_you_mean
 from kernelpde.errors import InputError
 from kernelpde.reproduce._cases import Run
 from kernelpde.reproduce._figures import draw_charts_of, draw_solution
@@ -40,7 +41,10 @@ def reproduce(
     """
     unknown = [name for name in names if name not in PARTS]
     if unknown:
-        raise InputError(f"reproduce: unknown part {unknown[0]!r}; there are {', '.join(PARTS)}.")
+        raise InputError(
+            f"reproduce: unknown part {unknown[0]!r}; there are {', '.join(PARTS)}."
+            f"{did_you_mean(unknown[0], PARTS)}"
+        )
     directory = Path(out)
     with writing(directory / "reproduce.md"):
         pass

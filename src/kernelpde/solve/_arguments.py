@@ -8,6 +8,8 @@ from jax.sharding import Mesh
 
 from kernelpde.checking import function, instance, real_number, shown, truth, whole_number
 from kernelpde.errors import InputError
+from kernelpde.geometry import bounding_box
+from kernelpde.kernels import AbstractRadial, Scale, Wound
 from kernelpde.linalg import Dense
 from kernelpde.problem import Block, Problem
 from kernelpde.solve._solution import Solution
@@ -42,6 +44,8 @@ def check_solve(
     whole_number("solve", "max_steps", max_steps, at_least=1)
     if start is not None:
         _check_start(problem, points, blocks, start)
+    if throw:
+        _check_lengthscales(problem, points, blocks)
 
 
 def check_problem(owner: str, problem: Any) -> None:
@@ -132,6 +136,24 @@ def _check_start(problem: Problem, points: Any, blocks: Any, start: Any) -> None
             )
 
 
+def _check_lengthscales(problem: Problem, points: Any, blocks: Any) -> None:
+    """Refuse kernels so narrow that no point sees another: the solution is zero between them."""
+    counts = [_rows(problem, n, points, blocks) or 1 for n in range(len(problem.conditions))]
+    size = float(np.max(np.ptp(bounding_box([c.region for c in problem.conditions]), axis=1)))
+    for field in problem.fields:
+        kernel = field.kernel
+        while isinstance(kernel, Scale | Wound):
+            kernel = kernel.kernel
+        if isinstance(kernel, AbstractRadial):
+            longest = float(np.max(np.asarray(kernel.lengthscale)))
+            if longest < 0.01 * size / sum(counts):
+                raise InputError(
+                    f"solve: the lengthscale {longest:.3g} of field {field.name!r} is far shorter "
+                    f"than the distance between {sum(counts)} points in a domain of size "
+                    f"{size:.3g}, and the solution would be zero between them. Take a longer one."
+                )
+
+
 def _rows(problem: Problem, n: int, points: Any, blocks: Any) -> int | None:
     """How many points a condition will have."""
     if blocks is not None:
@@ -139,6 +161,7 @@ def _rows(problem: Problem, n: int, points: Any, blocks: Any) -> int | None:
     condition = problem.conditions[n]
     asked = points.get(condition.name) if isinstance(points, Mapping) else None
     if asked is not None:
-        return len(asked) if np.ndim(asked) else int(asked)
+        # What is no number is refused where the points are drawn.
+        return len(asked) if np.ndim(asked) else asked if isinstance(asked, int) else None
     own = getattr(condition.region, "points", None)
     return None if own is None else int(np.prod(np.shape(own)[:-1]))

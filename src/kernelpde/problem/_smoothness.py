@@ -12,10 +12,9 @@ from kernelpde.kernels import AbstractKernel, Function
 from kernelpde.problem._fields import Field
 from kernelpde.problem._residual import Residual
 
-_NEAR = 1e-6
-"""So near to the diagonal, in units of the domain, a smooth kernel is what it is on it."""
-
-_JUMP = 0.1
+_NEAR = (1e-5, 1e-4)
+"""Distances from the diagonal, in units of the domain: what is smooth changes tenfold less at the
+nearer one."""
 
 
 def check_smooth(
@@ -37,7 +36,7 @@ def check_smooth(
         }
         if _written(field.kernel):
             for order in sorted(orders, key=sum):
-                _check_order(field, place, order, _NEAR * float(np.max(upper - lower)))
+                _check_order(field, place, order, float(np.max(upper - lower)))
 
 
 def _written(kernel: AbstractKernel) -> bool:
@@ -47,17 +46,25 @@ def _written(kernel: AbstractKernel) -> bool:
     return any(map(is_function, jax.tree.leaves(kernel, is_leaf=is_function)))
 
 
-def _check_order(field: Field, place: np.ndarray, order: tuple[int, ...], near: float) -> None:
-    x = tuple(jnp.full((2,), c) for c in place)
-    y = tuple(c + jnp.array([0.0, near]) for c in x)
-    (values,) = field.kernel.partials(x, y, [(order, order)])
-    if values is None:
-        return
-    on, beside = np.asarray(values).tolist()
-    size = max(abs(on), abs(beside))
-    if np.isfinite(beside) and not (abs(on - beside) <= _JUMP * size or size < 1e-6):
-        raise InputError(
-            f"Field {field.name!r}: derivatives of order {sum(order)} of its Function kernel jump "
-            f"at x = y, from {beside:.3g} to {on:.3g}. A distance under a square root or an "
-            "absolute value is not smooth there: use a Matern kernel, or a smooth function."
-        )
+def _check_order(field: Field, place: np.ndarray, order: tuple[int, ...], size: float) -> None:
+    x = tuple(jnp.full((5,), c) for c in place)
+    steps = size * np.array([0.0, _NEAR[0], -_NEAR[0], _NEAR[1], -_NEAR[1]])
+    y = tuple(c + jnp.asarray(steps) for c in x)
+    axis = next(i for i, n in enumerate(order) if n)
+    once_less = tuple(n - (i == axis) for i, n in enumerate(order))
+    # Even derivatives jump at the diagonal only, odd ones from one side to the other.
+    for values in field.kernel.partials(x, y, [(order, order), (order, once_less)]):
+        if values is None:
+            continue
+        on, right, left, far_right, far_left = np.asarray(values).tolist()
+        across, farther = abs(right - left), abs(far_right - far_left)
+        largest = max(map(abs, (right, left, far_right, far_left)))
+        beside = 0.5 * (right + left)
+        jumps = across > max(0.5 * farther, 1e-6 * largest) or abs(on - beside) > 0.1 * largest
+        if np.isfinite(largest) and largest > 1e-6 and (jumps or not np.isfinite(on)):
+            raise InputError(
+                f"Field {field.name!r}: the derivatives of its Function kernel that order "
+                f"{sum(order)} needs jump at x = y: {left:.3g}, {on:.3g}, {right:.3g} across it. A "
+                "distance under a square root or an absolute value is not smooth there: use a "
+                "Matern kernel, or a smooth function."
+            )

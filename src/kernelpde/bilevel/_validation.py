@@ -1,6 +1,6 @@
 """Where the outer loss is measured."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TypeAlias
 
@@ -95,7 +95,8 @@ class Predictive(eqx.Module):
 
     def __check_init__(self):
         words = () if self.data is None else self.data
-        if isinstance(words, str) or not all(isinstance(name, str) for name in words):
+        listed = isinstance(words, Sequence) and not isinstance(words, str)
+        if not listed or not all(isinstance(name, str) for name in words):
             raise InputError(
                 "Predictive: data must be names of conditions, as in data=('sensors',); "
                 f"got {self.data!r}."

@@ -76,6 +76,9 @@ class AbstractDomain(abc.ABC):
     def __sub__(self, other: "AbstractDomain") -> "Combination":
         return Combination("difference", self, other)
 
+    def __add__(self, other: object) -> "Combination":
+        raise InputError(f"Domains are joined by a | b; got a + {shown(other)}.")
+
 
 # Maps and tests are objects and not local functions, so that regions can be pickled.
 @dataclass(frozen=True, eq=False)
@@ -135,11 +138,16 @@ class Box(AbstractDomain):
 
     def __init__(
         self,
-        *,
+        *unnamed: Any,
         time: str | None = None,
         periodic: str | Sequence[str] = (),
         **intervals: tuple[float, float],
     ):
+        if unnamed:
+            raise InputError(
+                f"Box: every interval needs the name of its coordinate, as in Box(x=(0, 1), "
+                f"y=(0, 1)); got {shown(unnamed)}."
+            )
         if not intervals:
             raise InputError("Box: expected at least one interval, such as Box(x=(0, 1)).")
         for name, interval in intervals.items():

@@ -139,6 +139,9 @@ class Patch(AbstractRegion):
             drawn *= 2
         raise InputError(f"The region {self.name!r} is too small to draw {count} points from.")
 
+    def __or__(self, other: "Patches | Patch") -> "Patches":
+        return united([self, other])
+
     def restricted(self, keeps: Callable[[np.ndarray], np.ndarray], flip: bool = False) -> "Patch":
         """The part of this patch where `keeps` holds, with normals turned round if `flip`."""
         return Patch(

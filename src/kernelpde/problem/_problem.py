@@ -274,8 +274,8 @@ def _rebuilt(kept: dict[str, Any]) -> Problem:
 
 
 def _check_conditions(conditions: Sequence[Any]) -> None:
-    if not conditions:
-        raise InputError("Problem: expected at least one condition.")
+    if not isinstance(conditions, Sequence) or not conditions:
+        raise InputError(f"Problem: expected a list of conditions; got {shown(conditions)}.")
     for condition in conditions:
         expected = "a Condition; a list of them is unpacked, Problem(*conditions, fields=...)"
         instance("Problem", "every condition", condition, Condition, expected)

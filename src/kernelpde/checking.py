@@ -9,6 +9,7 @@ from typing import Any
 import jax
 import jax.core
 import jax.dtypes
+import jax.numpy as jnp
 import numpy as np
 
 from kernelpde.errors import InputError
@@ -159,7 +160,7 @@ def function(owner: str, name: str, value: Any, expected: str) -> None:
 
 def random_key(owner: str, key: Any) -> None:
     """A key of `jax.random`, new or old style."""
-    new = isinstance(key, jax.Array) and jax.dtypes.issubdtype(key.dtype, jax.dtypes.prng_key)
+    new = isinstance(key, jax.Array) and jnp.issubdtype(key.dtype, jax.dtypes.prng_key)
     old = isinstance(key, jax.Array) and key.dtype == np.uint32 and key.shape == (2,)
     if not (old or (new and key.shape == ())):
         raise InputError(f"{owner}: key must be a key such as jax.random.key(0); got {shown(key)}.")

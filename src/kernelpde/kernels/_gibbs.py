@@ -35,7 +35,11 @@ class Gibbs(AbstractComposed):
 
     def fields(self, x: Float[Array, "d"]) -> Float[Array, "n"]:
         """ℓᵢ² and ½ Σ log 2^½ ℓᵢ, the logarithm of the factor that belongs to one point alone."""
-        lengths = jnp.atleast_1d(called("Gibbs", "the lengthscale", self.lengthscale, x))
+
+        def given(place: Array) -> Array:
+            return jnp.atleast_1d(self.lengthscale(place))
+
+        lengths = called("Gibbs", "the lengthscale", given, x)
         repeats = x.shape[0] // max(lengths.shape[0], 1)
         if lengths.ndim != 1 or lengths.shape[0] not in (1, x.shape[0]):
             raise InputError(

@@ -39,7 +39,11 @@ class Warped(AbstractComposed):
 
     def fields(self, x: Float[Array, "d"]) -> Float[Array, "n"]:
         """gᵢ / ℓᵢ."""
-        moved = jnp.atleast_1d(called("Warped", "the warp", self.warp, x))
+
+        def given(place: Array) -> Array:
+            return jnp.atleast_1d(self.warp(place))
+
+        moved = called("Warped", "the warp", given, x)
         if moved.ndim != 1:
             raise InputError(f"Warped: the warp must return a vector; got shape {moved.shape}.")
         inverse = jnp.exp(-self.kernel.log_lengthscale)

@@ -180,11 +180,11 @@ MISTAKES = {
     "problem().with_kernels(kp.Gaussian(0.1))": "a list of 1 kernels, one for each of 'u'",
     "problem().with_kernels([3])": "a kernel such as Gaussian(0.2); got 3",
     "problem().with_conditions([])": "expected a list of conditions; got []",
-    "problem().collocate(100)": "Write points={'eq': 300}",
+    "problem().collocate(100)": "a dictionary such as {'eq': 300}; got 100",
     # Solving.
     "kp.solve(3, POINTS)": "solve: the first argument must be a Problem",
     "kp.solve(None)": "must be a Problem, of conditions and fields; got None",
-    "solve([12, 2])": "points must be a dictionary; got [12, 2]",
+    "solve([12, 2])": "points must be a dictionary such as {'eq': 300}; got [12, 2]",
     'solve({"eq": 12.5, "bd": 2})': "the number of points must be a whole number; got 12.5",
     'solve({"eq": "12", "bd": 2})': "must be a whole number; got '12'",
     'solve({"eq": True, "bd": 2})': "must be a whole number; got True",

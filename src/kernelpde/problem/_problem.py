@@ -15,7 +15,6 @@ from kernelpde.checking import (
     did_you_mean,
     instance,
     listed,
-    named,
     numbers,
     one_of,
     shown,
@@ -78,8 +77,8 @@ class Problem:
         self.mixing = None if mixing is None else _square(mixing, len(flat))
         if self.parameters and mixing is not None:
             raise InputError("Problem: mixing is for fields alone; there are also parameters.")
-        _check_arguments(conditions, self.fields, pairs, mixing is not None)
         self.residuals = self._traced()
+        _check_arguments(conditions, self.fields, pairs, mixing is not None)
         check_smooth(self.fields, self.residuals, [c.region for c in conditions])
 
     def __copy__(self) -> "Problem":
@@ -230,10 +229,8 @@ class Problem:
         """
         points = {} if points is None else points
         names = [c.name for c in self.conditions]
-        example = f"Write points={{{names[0]!r}: 300}}."
-        named(
-            "solve", "points", points, points if isinstance(points, Mapping) else (), None, example
-        )
+        example = {names[0]: 300}
+        instance("solve", "points", points, Mapping, f"a dictionary such as {example}")
         unknown = [name for name in points if name not in names]
         if unknown:
             raise InputError(
@@ -298,10 +295,7 @@ def _check_arguments(
                     f"Condition {condition.name!r}: data {key!r} has the name of a field or of the "
                     "normal; call it something else."
                 )
-        try:
-            used |= set(inspect.signature(condition.residual).parameters)
-        except (TypeError, ValueError):
-            return
+        used |= set(inspect.signature(condition.residual).parameters)
     # Mixed fields say something about each other without a condition.
     idle = [f.name for f in fields if not used & {f.name, parts.get(f.name, f.name)}]
     if idle and not mixed:

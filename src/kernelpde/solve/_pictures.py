@@ -73,10 +73,9 @@ def plot_solution(
     line = len(grid.axes) == 1
     panels: list[Panel] = []
     names = field_names(problem) if fields is None else list(fields)
-    known = [*names, *(f.name for f in problem.fields)]
+    known = [*field_names(problem), *(f.name for f in problem.fields)]
     for what, given in (("references", references), ("deviations", deviations)):
-        expected = partial(function, expected="a function of points (n, d)")
-        named("plot", what, given, known, expected)
+        named("plot", what, given, known, partial(function, expected="a function of points"))
     for number, name in enumerate(names):
         values = np.asarray(solution[name](where))
         truth = np.asarray(references[name](where)) if name in references else None

@@ -140,6 +140,7 @@ def march(
     """
     check_problem("march", problem)
     whole_number("march", "windows", windows)
+    whole_number("march", "seed", seed, at_least=0)
     check_method("march", method)
     check_solver("march", "solver", solver)
     check_common("march", None, throw, callback)

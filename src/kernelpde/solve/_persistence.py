@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from kernelpde.archive import read_archive, write_archive
+from kernelpde.checking import instance
 from kernelpde.errors import InputError
 from kernelpde.functionals import Functionals, Term
 from kernelpde.kernels import make_of
@@ -39,6 +40,8 @@ def save_solution(
     - `notes`: facts to be kept with it, whatever JSON can hold.
     """
     check_solution("save_solution", solution)
+    if notes is not None:
+        instance("save_solution", "notes", notes, dict, "a dictionary of facts")
     arrays: dict[str, Any] = {
         f"kernels.{name}": leaf for name, leaf in kernel_numbers(solution.problem).items()
     }

@@ -20,6 +20,7 @@ from scipy.special import ndtr
 
 import kernelpde as kp
 from kernelpde.gallery import Example, burgers, darcy, gray_scott_rates
+from kernelpde.inference._posterior import PosteriorView
 
 SEEDS = range(10)
 
@@ -299,7 +300,9 @@ def run_speed() -> None:
     matrix = random @ random.T + 2000 * np.eye(2000)
     report = {}
     for field in ("u", "a"):
-        functionals = posterior[field].functionals(places)
+        view = posterior[field]
+        assert isinstance(view, PosteriorView)
+        functionals = view.functionals(places)
         few = posterior.deviation(functionals)
         exact = posterior.exact_deviation(functionals)
         report[field] = {

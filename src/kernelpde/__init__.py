@@ -17,6 +17,7 @@ from kernelpde.bilevel import OuterLevenbergMarquardt as OuterLevenbergMarquardt
 from kernelpde.bilevel import Predictive as Predictive
 from kernelpde.bilevel import learn as learn
 from kernelpde.bilevel import paper_adam as paper_adam
+from kernelpde.errors import FileError as FileError
 from kernelpde.errors import InputError as InputError
 from kernelpde.errors import KernelPDEError as KernelPDEError
 from kernelpde.errors import PrecisionError as PrecisionError

@@ -1,5 +1,7 @@
 """Files of arrays and plain facts: an ordinary .npz, checked, written whole, never unpickled."""
 
+import contextlib
+import errno
 import hashlib
 import importlib.metadata
 import io
@@ -7,13 +9,14 @@ import json
 import os
 import zipfile
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from kernelpde.errors import InputError
+from kernelpde.checking import shown
+from kernelpde.errors import FileError, InputError, KernelPDEError
 
 _FACTS = "facts.json"
 _PACKAGES = ("kernelpde", "jax", "jaxlib", "numpy", "scipy", "equinox", "optax")
@@ -35,6 +38,51 @@ def digest(arrays: Iterable[Any]) -> str:
     return found.hexdigest()[:16]
 
 
+@contextlib.contextmanager
+def writing(path: str | Path) -> Iterator[Path]:
+    """A path to be written to, its directory made; what fails is a `FileError` with advice."""
+    if not isinstance(path, str | os.PathLike) or not Path(path).name:
+        raise InputError(f"Expected the name of a file to write; got {shown(path)}.")
+    try:
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        yield Path(path)
+    except KernelPDEError:
+        raise
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        advice = _ADVICE.get(error.errno or 0, "Name another file.")
+        raise FileError(f"{path}: cannot be written; {reason}. {advice}") from error
+
+
+_ADVICE = {
+    errno.ENOSPC: "Make room and write it again; the file that was there is as it was.",
+    errno.EISDIR: "Name a file in it.",
+    errno.EACCES: "Name a file in a directory of yours.",
+    errno.EROFS: "Name a file in a directory of yours.",
+}
+
+
+@contextlib.contextmanager
+def replacing(path: str | Path) -> Iterator[Path]:
+    """A file beside another, of the same ending, that takes its place once it is whole.
+
+    Whatever fails, the file that was there stays as it was, and nothing is left beside it.
+    """
+    with writing(path) as target:
+        beside = target.with_name(f"{target.stem}.{os.getpid()}.part{target.suffix}")
+        try:
+            if target.is_dir():
+                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+            yield beside
+            with open(beside, "rb+") as file:
+                os.fsync(file.fileno())
+            beside.replace(target)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                beside.unlink(missing_ok=True)
+            raise
+
+
 def write_archive(
     path: str | Path,
     kind: str,
@@ -54,26 +102,27 @@ def write_archive(
     members = {f"{name}.npy": _bytes_of(array) for name, array in arrays.items()}
     head = {"kind": kind, "version": version, "written_with": versions()}
     digests = {name: hashlib.sha256(content).hexdigest() for name, content in members.items()}
-    text = json.dumps({**head, "digests": digests, "facts": dict(facts)})
+    try:
+        text = json.dumps({**head, "digests": digests, "facts": dict(facts)})
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"{path}: notes must be what JSON can hold, numbers, text, lists and dictionaries; "
+            f"{error}."
+        ) from error
     seal = hashlib.sha256(text.encode()).hexdigest()
-    target = Path(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    beside = target.with_name(f"{target.name}.{os.getpid()}.part")
-    with open(beside, "wb") as file:
-        with zipfile.ZipFile(file, "w") as archive:
-            archive.writestr(_FACTS, text)
-            for name, content in members.items():
-                archive.writestr(name, content)
-            archive.comment = seal.encode()
-        file.flush()
-        os.fsync(file.fileno())
-    beside.replace(target)
+    with replacing(path) as beside, zipfile.ZipFile(beside, "w") as archive:
+        archive.writestr(_FACTS, text)
+        for name, content in members.items():
+            archive.writestr(name, content)
+        archive.comment = seal.encode()
 
 
 def read_archive(
     path: str | Path, kind: str, version: int
 ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """The facts and the arrays of a file; one that is damaged or something else is refused."""
+    if not isinstance(path, str | os.PathLike):
+        raise InputError(f"Expected the name of a {kind} file; got {shown(path)}.")
     source = Path(path)
     try:
         with zipfile.ZipFile(source) as archive:

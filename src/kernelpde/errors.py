@@ -14,6 +14,10 @@ class InputError(KernelPDEError, ValueError):
     """Something given to kernelpde cannot be used; the message says what would be."""
 
 
+class FileError(KernelPDEError, OSError):
+    """A file cannot be written; the one that was there before is as it was."""
+
+
 class RankError(InputError):
     """The rank of the Gram matrix is too large for the low-rank solver, or for so few rows."""
 

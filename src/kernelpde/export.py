@@ -7,11 +7,12 @@ from xml.sax.saxutils import quoteattr
 
 import numpy as np
 
-from kernelpde.archive import versions
+from kernelpde import checking
+from kernelpde.archive import replacing, versions
 from kernelpde.arrays import Numbers
 from kernelpde.errors import InputError
 from kernelpde.geometry import Grid
-from kernelpde.solve import Solution, field_names, grid_of
+from kernelpde.solve import Solution, check_solution, field_names, grid_of
 
 FORMATS = (".npz", ".csv", ".nc", ".vtu")
 
@@ -42,6 +43,8 @@ def export(
     - `extra`: further functions of points by name, for example
       `{"deviation": posterior["u"].deviation}`.
     """
+    check_solution("export", solution)
+    checking.instance("export", "path", path, (str, Path), "the name of a file, such as 'u.csv'")
     target = Path(path)
     if target.suffix not in FORMATS:
         raise InputError(f"export: the name must end in {', '.join(FORMATS)}; got {target.name!r}.")
@@ -52,11 +55,7 @@ def export(
     else:
         if resolution is not None or at is not None:
             raise InputError("export: give points, or a resolution and held coordinates.")
-        grid, where = None, np.asarray(points, dtype=np.float64)
-        if where.ndim != 2 or where.shape[1] != len(coordinates):
-            raise InputError(
-                f"export: expected points of shape (n, {len(coordinates)}); got {where.shape}."
-            )
+        grid, where = None, checking.points("export", points, len(coordinates))
         inside = np.ones(len(where), dtype=bool)
     columns: dict[str, np.ndarray] = {}
     for name in field_names(solution.problem):
@@ -65,21 +64,28 @@ def export(
             columns |= {f"{name}_real": np.real(values), f"{name}_imag": np.imag(values)}
         else:
             columns[name] = values
-    columns |= {name: np.asarray(function(where)) for name, function in (extra or {}).items()}
+    extra = {} if extra is None else extra
+    checking.named("export", "extra", extra, extra if isinstance(extra, Mapping) else ())
+    for name, function in extra.items():
+        checking.function("export", f"extra[{name!r}]", function, "a function of points (n, d)")
+        columns[name] = checking.numbers("export", f"extra[{name!r}]", function(where))
+        if columns[name].shape != (len(where),):
+            raise InputError(
+                f"export: extra[{name!r}] must return one number for each of {len(where)} points; "
+                f"got shape {columns[name].shape}."
+            )
     columns = {name: np.where(inside, values, np.nan) for name, values in columns.items()}
-    target.parent.mkdir(parents=True, exist_ok=True)
-    beside = target.with_name(f"{target.stem}.part{target.suffix}")
-    if target.suffix == ".npz":
-        _write_npz(beside, coordinates, where, columns, grid)
-    elif target.suffix == ".csv":
-        table = np.column_stack([where, *columns.values()])[inside]
-        header = ",".join([*coordinates, *columns])
-        np.savetxt(beside, table, fmt="%.17g", delimiter=",", header=header, comments="")
-    elif target.suffix == ".nc":
-        _write_netcdf(beside, coordinates, where, columns, grid)
-    else:
-        _write_vtu(beside, where, columns, grid)
-    beside.replace(target)
+    with replacing(target) as beside:
+        if target.suffix == ".npz":
+            _write_npz(beside, coordinates, where, columns, grid)
+        elif target.suffix == ".csv":
+            table = np.column_stack([where, *columns.values()])[inside]
+            header = ",".join([*coordinates, *columns])
+            np.savetxt(beside, table, fmt="%.17g", delimiter=",", header=header, comments="")
+        elif target.suffix == ".nc":
+            _write_netcdf(beside, coordinates, where, columns, grid)
+        else:
+            _write_vtu(beside, where, columns, grid)
     return target
 
 

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from kernelpde.archive import writing
 from kernelpde.bilevel import LearningRecord
 from kernelpde.errors import InputError
 from kernelpde.solve import Record
@@ -46,11 +47,11 @@ class JSONLines:
     """
 
     def __init__(self, path: str | Path):
-        self.path = Path(path)
-        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with writing(path) as self.path:
+            pass
 
     def __call__(self, record: Record | LearningRecord) -> None:
-        with open(self.path, "a") as file:
+        with writing(self.path) as path, open(path, "a") as file:
             file.write(json.dumps(facts_of(record)) + "\n")
 
 

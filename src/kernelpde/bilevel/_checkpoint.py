@@ -21,11 +21,9 @@ from kernelpde.bilevel._record import LearningRecord
 from kernelpde.bilevel._result import LEARNING
 from kernelpde.bilevel._run import Run
 from kernelpde.errors import InputError
-from kernelpde.problem import Block, Problem
+from kernelpde.problem import Block, Problem, probe
 
 _KIND, _VERSION = "kernelpde run", 1
-_PROBES = 5
-"""So many points of each condition are used to tell one equation from another."""
 
 _NUMBERS = ("step", "factorisations", "loss", "length", "change", "nugget", "seconds", "constant")
 
@@ -103,7 +101,7 @@ class Checkpoint:
             ),
         }
         self.probes = {
-            name: _probe(residual, block)
+            name: probe(residual, block)
             for name, residual, block in zip(
                 self.identity["conditions"], problem.residuals, blocks, strict=True
             )
@@ -294,25 +292,6 @@ def _shaped(array: np.ndarray, shape: tuple[int, ...], name: str) -> np.ndarray:
     if array.shape != shape or not np.issubdtype(array.dtype, np.number):
         raise ValueError(f"{name} has shape {array.shape}, expected {shape}")
     return array
-
-
-def _probe(residual, block: Block) -> np.ndarray:
-    """A residual at some of its points for made-up jets: numbers that tell it from others."""
-    some = min(_PROBES, len(block.points))
-    entries = 0.5 + np.random.default_rng(0).random((some, len(residual.terms)))
-    return np.stack(
-        [
-            np.asarray(
-                residual(
-                    block.points[n],
-                    None if block.normals is None else block.normals[n],
-                    {key: values[n] for key, values in block.data.items()},
-                    tuple(jnp.asarray(entries[n])),
-                )
-            )
-            for n in range(some)
-        ]
-    )
 
 
 def _text(value: Any) -> str:

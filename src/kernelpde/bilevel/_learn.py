@@ -10,6 +10,7 @@ import numpy as np
 from jax.sharding import Mesh
 
 from kernelpde.arrays import Numbers
+from kernelpde.bilevel._arguments import check_learn
 from kernelpde.bilevel._checkpoint import Checkpoint
 from kernelpde.bilevel._evaluation import Parameters
 from kernelpde.bilevel._finishing import follow_exact_gradient
@@ -33,7 +34,7 @@ from kernelpde.bilevel._validation import (
     data_conditions,
 )
 from kernelpde.bilevel._warm import stationary, varying, with_own_lengthscales
-from kernelpde.errors import InputError, SolveError
+from kernelpde.errors import SolveError
 from kernelpde.functionals import Kernels
 from kernelpde.precision import require_float64
 from kernelpde.problem import Problem
@@ -202,9 +203,28 @@ def learn(
     - `notes`: facts to be kept in that file.
     """
     require_float64()
+    check_learn(
+        problem,
+        validation,
+        start,
+        optimizer,
+        regularizer,
+        starts,
+        hypergradient,
+        method,
+        solver,
+        mesh,
+        tolerance,
+        max_steps,
+        final,
+        final_seed,
+        final_solver,
+        throw,
+        callback,
+        checkpoint,
+        notes,
+    )
     problem = problem.current()
-    if max_steps is not None and max_steps < 1:
-        raise InputError(f"learn: max_steps must be at least 1; got {max_steps}.")
     if max_steps is None:
         max_steps = 80 if data_conditions(problem) else 30
     blocks = problem.collocate(points, seed=seed, sampling=sampling)

@@ -16,6 +16,9 @@ import numpy as np
 import optax
 from jaxtyping import Float
 
+from kernelpde.checking import real_number, shown, truth, whole_number
+from kernelpde.errors import InputError
+
 
 @dataclass(frozen=True)
 class Evaluation:
@@ -92,6 +95,10 @@ class OuterLevenbergMarquardt(AbstractOuter):
     first: float = 1e-2
     curvature: ClassVar[Curvature] = "matrix"
 
+    def __check_init__(self):
+        whole_number("OuterLevenbergMarquardt", "steps", self.steps, at_least=1)
+        real_number("OuterLevenbergMarquardt", "first", self.first, above=0)
+
     def minimise(self, evaluate, start, memory, largest_move):
         def propose(best: Evaluation, damping: float) -> np.ndarray | None:
             if best.normal is None:
@@ -149,6 +156,11 @@ class OuterGaussNewtonCG(AbstractOuter):
     first: float = 1e-2
     curvature: ClassVar[Curvature] = "products"
 
+    def __check_init__(self):
+        whole_number("OuterGaussNewtonCG", "steps", self.steps, at_least=1)
+        whole_number("OuterGaussNewtonCG", "iterations", self.iterations, at_least=1)
+        real_number("OuterGaussNewtonCG", "first", self.first, above=0)
+
     def minimise(self, evaluate, start, memory, largest_move):
         def propose(best: Evaluation, damping: float) -> np.ndarray | None:
             return None if best.direction is None else best.direction(damping, self.iterations)
@@ -174,6 +186,15 @@ class Optax(AbstractOuter):
     steps: int = 50
     restart: bool = True
     curvature: ClassVar[Curvature] = "none"
+
+    def __check_init__(self):
+        if not (hasattr(self.transformation, "init") and hasattr(self.transformation, "update")):
+            raise InputError(
+                "Optax: expected an optax transformation such as optax.adam(1e-2); got "
+                f"{shown(self.transformation)}."
+            )
+        whole_number("Optax", "steps", self.steps, at_least=1)
+        truth("Optax", "restart", self.restart)
 
     def minimise(self, evaluate, start, memory, largest_move):
         theta = jnp.asarray(start)
@@ -214,6 +235,10 @@ class LBFGS(AbstractOuter):
     steps: int = 10
     pairs: int = 10
     curvature: ClassVar[Curvature] = "none"
+
+    def __check_init__(self):
+        whole_number("LBFGS", "steps", self.steps, at_least=1)
+        whole_number("LBFGS", "pairs", self.pairs, at_least=1)
 
     def minimise(self, evaluate, start, memory, largest_move):
         del memory  # curvature of another linearisation

@@ -9,6 +9,7 @@ import numpy as np
 from jax.scipy.linalg import solve_triangular
 from jaxtyping import Array, Float
 
+from kernelpde.checking import real_number
 from kernelpde.errors import InputError
 from kernelpde.functionals import Kernels
 from kernelpde.problem import Rows
@@ -108,6 +109,9 @@ class L2(AbstractRegularizer):
 
     weight: float
 
+    def __check_init__(self):
+        real_number("L2", "weight", self.weight, at_least=0)
+
     def roots(self, theta: Float[Array, "p"]) -> Float[Array, "p"]:
         return jnp.sqrt(self.weight) * theta
 
@@ -117,6 +121,10 @@ class L1(AbstractRegularizer):
 
     weight: float
     smoothing: float = 1e-3
+
+    def __check_init__(self):
+        real_number("L1", "weight", self.weight, at_least=0)
+        real_number("L1", "smoothing", self.smoothing, above=0)
 
     def roots(self, theta: Float[Array, "p"]) -> Float[Array, "p"]:
         epsilon = self.smoothing
@@ -135,6 +143,10 @@ class LogNormal(AbstractRegularizer):
 
     median: float
     spread: float
+
+    def __check_init__(self):
+        real_number("LogNormal", "median", self.median, above=0)
+        real_number("LogNormal", "spread", self.spread, above=0)
 
     def roots(self, theta: Float[Array, "p"]) -> Float[Array, "p"]:
         return (theta - jnp.log(self.median)) / self.spread

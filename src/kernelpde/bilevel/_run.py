@@ -185,12 +185,6 @@ class Run:
                 count = asked.get(name, block.count)
                 drawn = self.problem.collocated(name, count, seed=seed, sampling=self.sampling)
                 found.append(drawn)
-        unknown = set(asked) - {condition.name for condition in self.problem.conditions}
-        if unknown:
-            raise InputError(
-                f"{type(self.plan).__name__}: points names {', '.join(map(repr, sorted(unknown)))}, "
-                "which are no conditions of the problem."
-            )
         return tuple(found)
 
     def renew_pool(self) -> None:

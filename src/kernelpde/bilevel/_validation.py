@@ -1,11 +1,13 @@
 """Where the outer loss is measured."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TypeAlias
 
 import equinox as eqx
 import numpy as np
 
+from kernelpde.checking import named, real_number, truth, whole_number
 from kernelpde.errors import InputError
 from kernelpde.geometry import Averages, PointCloud
 from kernelpde.problem import Block, Problem
@@ -29,6 +31,11 @@ class HeldOut(eqx.Module):
     batch: int | None = None
     weights: Mapping[str, float] | None = None
 
+    def __check_init__(self):
+        _check_plan("HeldOut", self.points, self.weights)
+        if self.batch is not None:
+            whole_number("HeldOut", "batch", self.batch, at_least=1)
+
 
 class Fresh(eqx.Module):
     """Optimise, then discretise: new validation points in each Gauss-Newton step.
@@ -38,6 +45,9 @@ class Fresh(eqx.Module):
 
     points: Mapping[str, int] | None = None
     weights: Mapping[str, float] | None = None
+
+    def __check_init__(self):
+        _check_plan("Fresh", self.points, self.weights)
 
 
 class Folds(eqx.Module):
@@ -56,8 +66,10 @@ class Folds(eqx.Module):
     standardised: bool = True
 
     def __check_init__(self):
-        if self.count is not None and self.count < 2:
+        if self.count is not None and whole_number("Folds", "count", self.count) < 2:
             raise InputError(f"Folds: expected at least 2 folds; got {self.count}.")
+        _check_plan("Folds", None, self.weights)
+        truth("Folds", "standardised", self.standardised)
 
     def rows(self, total: int, seed: int) -> tuple[np.ndarray, ...]:
         """The row numbers of each fold, drawn at random."""
@@ -84,6 +96,15 @@ class Predictive(eqx.Module):
 
     data: tuple[str, ...] | None = None
 
+    def __check_init__(self):
+        words = () if self.data is None else self.data
+        listed = isinstance(words, Sequence) and not isinstance(words, str)
+        if not listed or not all(isinstance(name, str) for name in words):
+            raise InputError(
+                "Predictive: data must be names of conditions, as in data=('sensors',); "
+                f"got {self.data!r}."
+            )
+
     def conditions(self, problem: Problem) -> tuple[int, ...]:
         """The numbers of the conditions that are data."""
         names = data_conditions(problem) if self.data is None else self.data
@@ -94,6 +115,17 @@ class Predictive(eqx.Module):
                 "with noise, or names of conditions as in Predictive(data=('sensors',))."
             )
         return tuple(sorted(chosen))
+
+
+def _check_plan(owner: str, points: object, weights: object) -> None:
+    """The make of what a plan is given; whether the names exist is known when a problem is."""
+    for name, given, check in (
+        ("points", points, partial(whole_number, at_least=1)),
+        ("weights", weights, partial(real_number, at_least=0)),
+    ):
+        if given is not None:
+            keys = given if isinstance(given, Mapping) else ()
+            named(owner, name, given, keys, check, f"Write {name}={{'equation': 100}}.")
 
 
 def data_conditions(problem: Problem) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from kernelpde.kernels import Frozen, Gaussian, Gibbs, per_coordinate_lengthscal
 from kernelpde.problem import Block, Problem, extents_of
 
 _UNLIKE = 3.0
-"""Coordinates whose extents differ by more than this factor are taken to have units of their own."""
+"""Coordinates whose extents differ by more than this factor have units of their own."""
 
 
 def with_own_lengthscales(problem: Problem, blocks: tuple[Block, ...]) -> Problem:

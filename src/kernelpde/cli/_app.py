@@ -17,7 +17,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from kernelpde.archive import versions
+from kernelpde.archive import replacing, versions
 from kernelpde.bilevel import data_conditions, read_notes
 from kernelpde.cli._bench import measured
 from kernelpde.cli._doctor import diagnosis
@@ -316,7 +316,6 @@ def _draw(
     import matplotlib as mpl
 
     mpl.use("Agg")
-    out.mkdir(parents=True, exist_ok=True)
     noisy = bool(data_conditions(solution.problem))
     references, held = example.references, at or None
     figures = {"solution": solution.plot(references=references, at=held, resolution=resolution)}
@@ -329,7 +328,8 @@ def _draw(
     written = []
     for name, figure in figures.items():
         written.append(out / f"{name}.png")
-        figure.savefig(written[-1])
+        with replacing(written[-1]) as beside:
+            figure.savefig(beside)
     return written
 
 
@@ -361,7 +361,8 @@ def _finish(outcome: Outcome, out: Path | None, as_json: bool) -> None:
         written = _draw(outcome.example, solution, out, {})
         if learned is not None:
             written.append(out / "learning.png")
-            learned.plot().savefig(written[-1])
+            with replacing(written[-1]) as beside:
+                learned.plot().savefig(beside)
         if not as_json:
             names = ", ".join(path.name for path in written)
             typer.echo(f"  in {out}: {names}, {SOLUTION}, {REPORT}")

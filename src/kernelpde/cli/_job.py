@@ -12,7 +12,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from kernelpde.archive import versions
+from kernelpde.archive import replacing, versions
 from kernelpde.bilevel import HeldOut, Learned, data_conditions, learn, paper_adam
 from kernelpde.cli._live import live
 from kernelpde.cli._source import example_of
@@ -165,7 +165,8 @@ def carried_out(
         save_kernels(save, solution.problem)
     if out is not None:
         save_solution(out / SOLUTION, solution, {"job": dataclasses.asdict(job)})
-        (out / REPORT).write_text(json.dumps(report, indent=2) + "\n")
+        with replacing(out / REPORT) as beside:
+            beside.write_text(json.dumps(report, indent=2) + "\n")
     return Outcome(job, example, solution, learned, known, report)
 
 

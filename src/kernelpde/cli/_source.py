@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from kernelpde.checking import did_you_mean
 from kernelpde.errors import InputError, KernelPDEError
 from kernelpde.gallery import EXAMPLES, Example
 from kernelpde.problem import Problem
@@ -36,7 +37,7 @@ def example_of(source: str, lengthscale: float | None, seed: int) -> Example:
     if source not in EXAMPLES:
         raise InputError(
             f"Unknown problem {source!r}; there are {', '.join(EXAMPLES)}, or give a file that "
-            "ends in .py."
+            f"ends in .py.{did_you_mean(source, EXAMPLES)}"
         )
     factory = EXAMPLES[source]
     known = inspect.signature(factory).parameters

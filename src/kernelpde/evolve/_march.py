@@ -4,6 +4,7 @@ import inspect
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -13,10 +14,20 @@ from jaxtyping import Array, Float
 
 from kernelpde.arrays import Numbers
 from kernelpde.bilevel import Learned, learn
+from kernelpde.checking import listed, named, numbers, whole_number
 from kernelpde.errors import InputError
 from kernelpde.geometry import Averages, Patch, Patches, PointCloud, Space
 from kernelpde.problem import Condition, LearnedNoise, Problem
-from kernelpde.solve import GaussNewton, LevenbergMarquardt, Solution, solve
+from kernelpde.solve import (
+    GaussNewton,
+    LevenbergMarquardt,
+    Solution,
+    check_common,
+    check_method,
+    check_problem,
+    check_solver,
+    solve,
+)
 from kernelpde.systems import Solver
 
 
@@ -57,7 +68,7 @@ class Evolution:
         return lambda points: self._evaluated(views, points)
 
     def _evaluated(self, views: list[Callable], points: Numbers) -> Array:
-        where = np.asarray(points, dtype=np.float64)
+        where = numbers("Evolution", "points", points)
         space = self.problem.space
         assert space.time is not None
         if where.ndim < 1 or where.shape[-1] != len(space.coordinates):
@@ -127,6 +138,12 @@ def march(
     - `seed`: of the points; every window has its own.
     - `callback`: called with the number and the solution of each window.
     """
+    check_problem("march", problem)
+    whole_number("march", "windows", windows)
+    whole_number("march", "seed", seed, at_least=0)
+    check_method("march", method)
+    check_solver("march", "solver", solver)
+    check_common("march", None, throw, callback)
     space = problem.space
     names = [condition.name for condition in problem.conditions]
     if space.time is None or space.duration is None:
@@ -135,11 +152,20 @@ def march(
         raise InputError(
             f"march: expected at least one window and order 1 or 2; got {windows} and {order}."
         )
-    if initial not in names or initial not in points:
+    if initial not in names or not isinstance(points, Mapping) or initial not in points:
         raise InputError(
             f"march: no condition {initial!r} with a number of points; the conditions are "
             f"{', '.join(map(repr, names))}."
         )
+    count = partial(whole_number, at_least=1)
+    named("march", "points", points, names, count, "Write points={'equation': 100}.")
+    missing = [name for name in names if name not in points and not problem.has_own_points(name)]
+    if missing:
+        raise InputError(f"march: no number of points given for {listed(missing)}.")
+    if learning is not None:
+        options = set(inspect.signature(learn).parameters) - {"problem", "points"}
+        taken = {"seed", "sampling", "throw"}
+        named("march", "learning", learning, sorted(options - taken))
     times = np.linspace(*space.duration, windows + 1)
     solutions: list[Solution] = []
     spent: list[float] = []

@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from functools import partial
 
+from kernelpde.checking import did_you_mean
+from kernelpde.errors import InputError
 from kernelpde.gallery._boundaries import coupled as coupled
 from kernelpde.gallery._boundaries import robin as robin
 from kernelpde.gallery._elliptic import elliptic as elliptic
@@ -23,25 +25,37 @@ from kernelpde.gallery._large import elliptic_matern as elliptic_matern
 from kernelpde.gallery._references import ColeHopf as ColeHopf
 from kernelpde.gallery._schrodinger import schrodinger as schrodinger
 
-EXAMPLES: dict[str, Callable[..., Example]] = {
-    "elliptic": elliptic,
-    "elliptic-additive": elliptic_additive,
-    "elliptic-3d": elliptic_3d,
-    "elliptic-matern": elliptic_matern,
-    "schrodinger": schrodinger,
-    "gray-scott": gray_scott,
-    "gray-scott-a": partial(gray_scott, case="gray-scott-a"),
-    "gray-scott-b": partial(gray_scott, case="gray-scott-b"),
-    "gray-scott-c": partial(gray_scott, case="gray-scott-c"),
-    "robin": robin,
-    "coupled": coupled,
-    "burgers": burgers,
-    "eikonal": eikonal,
-    "layer": layer,
-    "darcy": darcy,
-    "darcy-3x": partial(darcy, observations=180),
-    "darcy-large": darcy_large,
-    "gray-scott-rates": gray_scott_rates,
-    "source": source,
-    "string": string,
-}
+
+class _Examples(dict[str, Callable[..., Example]]):
+    """Examples by name; one that does not exist is told from those that do."""
+
+    def __missing__(self, name: str) -> Callable[..., Example]:
+        raise InputError(
+            f"Unknown problem {name!r}; there are {', '.join(self)}.{did_you_mean(name, self)}"
+        )
+
+
+EXAMPLES: dict[str, Callable[..., Example]] = _Examples(
+    {
+        "elliptic": elliptic,
+        "elliptic-additive": elliptic_additive,
+        "elliptic-3d": elliptic_3d,
+        "elliptic-matern": elliptic_matern,
+        "schrodinger": schrodinger,
+        "gray-scott": gray_scott,
+        "gray-scott-a": partial(gray_scott, case="gray-scott-a"),
+        "gray-scott-b": partial(gray_scott, case="gray-scott-b"),
+        "gray-scott-c": partial(gray_scott, case="gray-scott-c"),
+        "robin": robin,
+        "coupled": coupled,
+        "burgers": burgers,
+        "eikonal": eikonal,
+        "layer": layer,
+        "darcy": darcy,
+        "darcy-3x": partial(darcy, observations=180),
+        "darcy-large": darcy_large,
+        "gray-scott-rates": gray_scott_rates,
+        "source": source,
+        "string": string,
+    }
+)

@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from kernelpde.functionals import Jet
-from kernelpde.gallery._example import Example, product_grid
+from kernelpde.gallery._example import Example, gallery, product_grid
 from kernelpde.geometry import Box
 from kernelpde.kernels import Gaussian
 from kernelpde.problem import Condition, Field, Problem
@@ -54,6 +54,7 @@ def _top(x: Float[Array, "d"], u: Jet) -> Float[Array, ""]:
     return u.value - _u(x)
 
 
+@gallery
 def robin(lengthscale: float = 0.5) -> Example:
     """-Δu + u³ = f with a different condition on each side.
 
@@ -101,6 +102,7 @@ def _coupled(
     )
 
 
+@gallery
 def coupled(lengthscale: float = 0.5) -> Example:
     """-Δu + u + v² = f, -Δv + v + uv = g, with u + v and ∂ₙu - ∂ₙv given on the boundary.
 

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from kernelpde.functionals import Jet
-from kernelpde.gallery._example import Example, product_grid
+from kernelpde.gallery._example import Example, gallery, product_grid
 from kernelpde.geometry import Box
 from kernelpde.kernels import AbstractKernel, Gaussian, Polynomial
 from kernelpde.problem import Condition, Field, Problem
@@ -70,6 +70,7 @@ def _example(name: str, summary: str, kernel: AbstractKernel) -> Example:
     )
 
 
+@gallery
 def elliptic(lengthscale: float = 0.2, kernel: AbstractKernel | None = None) -> Example:
     """-Δu + u³ = f with a Gaussian kernel; the paper's case (A).
 
@@ -82,6 +83,7 @@ def elliptic(lengthscale: float = 0.2, kernel: AbstractKernel | None = None) -> 
     return _example("elliptic", "-Lap u + u^3 = f on the unit square, two scales", kernel)
 
 
+@gallery
 def elliptic_additive(lengthscale: float = 1.0) -> Example:
     """-Δu + u³ = f with σ² exp(-r² / 2ℓ²) + (c + a x·y)², all but ℓ equal to 1; case (B).
 

@@ -1,13 +1,19 @@
 """What a gallery problem consists of."""
 
 import dataclasses
+import functools
+import inspect
 from collections.abc import Callable, Mapping
+from typing import Any, ParamSpec
 
 import numpy as np
 from jaxtyping import Array, Float
 
+from kernelpde.checking import instance, real_number, whole_number
 from kernelpde.problem import Problem
-from kernelpde.solve import Solution
+from kernelpde.solve import Solution, check_solution
+
+Settings = ParamSpec("Settings")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,6 +50,7 @@ class Example:
 
         For a complex field also those of its absolute value, which is what the paper compares.
         """
+        check_solution("errors", solution)
         found = {}
         for field, reference in self.references.items():
             values, truth = np.asarray(solution[field](self.grid)), np.asarray(reference(self.grid))
@@ -51,6 +58,32 @@ class Example:
             if np.iscomplexobj(truth):
                 found[f"abs({field})"] = _sizes(np.abs(values) - np.abs(truth), truth)
         return found
+
+
+_CHECKS: dict[str, Callable[[str, str, Any], Any]] = {
+    "lengthscale": functools.partial(real_number, above=0),
+    "duration": functools.partial(real_number, above=0),
+    "noise": functools.partial(real_number, above=0),
+    "seed": functools.partial(whole_number, at_least=0),
+    "observations": functools.partial(whole_number, at_least=1),
+    "shape": functools.partial(
+        instance, kinds=(tuple, list), expected="two numbers of bumps, such as (4, 15)"
+    ),
+}
+
+
+def gallery(make: Callable[Settings, Example]) -> Callable[Settings, Example]:
+    """A function that makes an example, its settings checked by their names."""
+
+    @functools.wraps(make)
+    def checked(*positional: Settings.args, **named: Settings.kwargs) -> Example:
+        given = inspect.signature(make).bind(*positional, **named).arguments
+        for name, value in given.items():
+            if name in _CHECKS:
+                _CHECKS[name](make.__name__, name, value)
+        return make(*positional, **named)
+
+    return checked
 
 
 def _sizes(error: np.ndarray, truth: np.ndarray) -> dict[str, float]:

@@ -7,7 +7,7 @@ from jaxtyping import Array, Float
 
 from kernelpde.errors import InputError
 from kernelpde.functionals import Jet
-from kernelpde.gallery._example import Example, product_grid
+from kernelpde.gallery._example import Example, gallery, product_grid
 from kernelpde.gallery._references import ColeHopf, RegularisedDistance
 from kernelpde.geometry import Box
 from kernelpde.kernels import AbstractKernel, Bumps, Gibbs, Matern, Network
@@ -48,6 +48,7 @@ def _rough_kernel(
     raise InputError(f"kernel must be 'bumps', 'network' or 'matern'; got {kind!r}.")
 
 
+@gallery
 def burgers(
     lengthscale: float = 0.3,
     kernel: str = "bumps",
@@ -92,6 +93,7 @@ def _eikonal(x: Float[Array, "d"], u: Jet) -> Array:
     return u.gradient @ u.gradient - 1.0 - _REGULARISATION * u.laplacian
 
 
+@gallery
 def eikonal(
     lengthscale: float = 0.1,
     kernel: str = "bumps",
@@ -143,6 +145,7 @@ def _layer_source(x: Float[Array, "d"]) -> Float[Array, ""]:
     return jnp.sin(jnp.pi * x[1]) + _DIFFUSION * jnp.pi**2 * _layer(x)
 
 
+@gallery
 def layer(
     lengthscale: float = 0.1,
     kernel: str = "bumps",

@@ -12,8 +12,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from kernelpde.checking import one_of
 from kernelpde.functionals import Jet
-from kernelpde.gallery._example import Example, product_grid
+from kernelpde.gallery._example import Example, gallery, product_grid
 from kernelpde.gallery._references import CosineSeries
 from kernelpde.geometry import Box
 from kernelpde.kernels import Gaussian
@@ -72,6 +73,7 @@ def _cosine(mode: tuple[int, int], x: np.ndarray) -> np.ndarray:
     return mode[0] * np.cos(mode[1] * np.pi * x)
 
 
+@gallery
 def gray_scott(lengthscale: float = 1.0, case: str = "gray-scott") -> Example:
     """The Gray-Scott system with one Gaussian kernel per species.
 
@@ -81,6 +83,7 @@ def gray_scott(lengthscale: float = 1.0, case: str = "gray-scott") -> Example:
       kernel exp(-(t - t')² / ℓ² - (x - x')² / ℓ²): here ℓ / √2.
     - `case`: which initial condition, `"gray-scott"` or with `-a`, `-b`, `-c`.
     """
+    one_of("gray_scott", "case", case, _MODES)
     box = Box(t=(0, 1), x=(0, 1), time="t")
     modes = _MODES[case]
     kernel = Gaussian([lengthscale / np.sqrt(2)] * 2)

@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from kernelpde.functionals import Jet
-from kernelpde.gallery._example import Example, product_grid
+from kernelpde.gallery._example import Example, gallery, product_grid
 from kernelpde.gallery._gray_scott import gray_scott
 from kernelpde.gallery._references import ChebyshevDarcy
 from kernelpde.geometry import Box
@@ -43,6 +43,7 @@ def _pressure() -> ChebyshevDarcy:
     return ChebyshevDarcy(_darcy_coefficient)
 
 
+@gallery
 def darcy(lengthscale: float = 1.0, seed: int = 0, observations: int = 60) -> Example:
     """-div(exp(a) grad u) = 1 on the unit square, u = 0 on its boundary: a from values of u.
 
@@ -99,6 +100,7 @@ def _potential(points: np.ndarray) -> np.ndarray:
     )
 
 
+@gallery
 def source(lengthscale: float = 0.3, seed: int = 0, observations: int = 100) -> Example:
     """-Δu = f on the unit square, u = 0 on its boundary: the source f from noisy values of u.
 
@@ -141,6 +143,7 @@ def _bent(points: np.ndarray) -> np.ndarray:
 _LOAD = 1.5
 
 
+@gallery
 def string(lengthscale: float = 0.5, seed: int = 0, observations: int = 20) -> Example:
     """-u″ = q on (0, 1), u = 0 at both ends: the load q from noisy values of u.
 
@@ -187,6 +190,7 @@ def _both_seen(x: Float[Array, "d"], u: Jet, v: Jet, y: Array) -> tuple[Array, A
     return u.value - y[0], v.value - y[1]
 
 
+@gallery
 def gray_scott_rates(
     lengthscale: float = 1.0, seed: int = 0, observations: int = 80, noise: float = 0.01
 ) -> Example:

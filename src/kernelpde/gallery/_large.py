@@ -15,7 +15,7 @@ from jaxtyping import Array, Float
 
 from kernelpde.functionals import Jet
 from kernelpde.gallery._elliptic import elliptic
-from kernelpde.gallery._example import Example, product_grid
+from kernelpde.gallery._example import Example, gallery, product_grid
 from kernelpde.gallery._inverse import darcy
 from kernelpde.geometry import Box
 from kernelpde.kernels import Gaussian, Matern
@@ -46,6 +46,7 @@ def _exact(points: Float[np.ndarray, "n 3"]) -> Float[np.ndarray, "n"]:
     )
 
 
+@gallery
 def elliptic_3d(lengthscale: float = 0.5) -> Example:
     """-Δu + u³ = f in the unit cube with a Gaussian kernel.
 
@@ -72,6 +73,7 @@ def elliptic_3d(lengthscale: float = 0.5) -> Example:
     )
 
 
+@gallery
 def elliptic_matern(lengthscale: float = 0.3) -> Example:
     """The elliptic equation with a Matern kernel of smoothness 7/2 and 25,000 points.
 
@@ -89,6 +91,7 @@ def elliptic_matern(lengthscale: float = 0.3) -> Example:
     )
 
 
+@gallery
 def darcy_large(lengthscale: float = 0.18, seed: int = 0) -> Example:
     """Darcy's problem with 60,000 observations and 40,000 points for equation and boundary.
 

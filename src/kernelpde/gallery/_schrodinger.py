@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Array, Complex, Float
 
 from kernelpde.functionals import ComplexJet
-from kernelpde.gallery._example import Example, product_grid
+from kernelpde.gallery._example import Example, gallery, product_grid
 from kernelpde.gallery._references import SplitStep
 from kernelpde.geometry import Box
 from kernelpde.kernels import Gaussian
@@ -30,6 +30,7 @@ def _soliton(x: np.ndarray) -> np.ndarray:
     return 2.0 / np.cosh(x)
 
 
+@gallery
 def schrodinger(lengthscale: float = 1.0, duration: float = 1.0) -> Example:
     """i hₜ + ½ hₓₓ + |h|² h = 0 with Gaussian kernels, periodic in x.
 

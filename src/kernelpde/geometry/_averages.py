@@ -6,6 +6,7 @@ import numpy as np
 from jaxtyping import Float
 
 from kernelpde.arrays import Numbers
+from kernelpde.checking import finite, instance, numbers, shown, whole_number
 from kernelpde.errors import InputError
 from kernelpde.geometry._region import AbstractRegion, Sample
 
@@ -24,16 +25,17 @@ class Averages(AbstractRegion):
     """
 
     def __init__(self, points: Numbers, weights: Numbers, name: str = "averages"):
-        self.points = np.asarray(points, dtype=np.float64)
-        self.weights = np.asarray(weights, dtype=np.float64)
+        self.points = numbers(name, "points", points)
+        self.weights = numbers(name, "weights", weights)
         self.name = name
-        if self.points.ndim != 3 or self.weights.shape != self.points.shape[:2]:
+        shape = self.points.shape
+        if len(shape) != 3 or 0 in shape or self.weights.shape != shape[:2]:
             raise InputError(
-                f"{name}: expected points of shape (n, q, d) and weights of shape (n, q); "
-                f"got {self.points.shape} and {self.weights.shape}."
+                f"{name}: expected points of shape (n, q, d) and weights of shape (n, q), none of "
+                f"them 0; got {shape} and {self.weights.shape}."
             )
-        if not np.isfinite(self.points).all() or not np.isfinite(self.weights).all():
-            raise InputError(f"{name}: points or weights hold a NaN or infinite entry.")
+        finite(name, "points", self.points)
+        finite(name, "weights", self.weights)
 
     @property
     def has_normals(self):
@@ -59,7 +61,9 @@ def line_integrals(begin: Numbers, end: Numbers, nodes: int = 16) -> Averages:
     - `begin`, `end`: of each line, of shape (n, d).
     - `nodes`: of the quadrature.
     """
-    first, last = (np.asarray(ends, dtype=np.float64) for ends in (begin, end))
+    first, last = (
+        numbers("line_integrals", name, ends) for name, ends in (("begin", begin), ("end", end))
+    )
     if first.ndim != 2 or first.shape != last.shape:
         raise InputError(
             f"line_integrals: expected two arrays of shape (n, d); got {first.shape} and "
@@ -68,6 +72,12 @@ def line_integrals(begin: Numbers, end: Numbers, nodes: int = 16) -> Averages:
     place, weight = _gauss(nodes)
     points = first[:, None] + place[None, :, None] * (last - first)[:, None]
     lengths = np.linalg.norm(last - first, axis=1)
+    if (lengths == 0).any():
+        row = int(np.argmin(lengths))
+        raise InputError(
+            f"line_integrals: line {row} begins where it ends, at {first[row].tolist()}; its "
+            "integral is 0 whatever the field. Leave it out."
+        )
     return Averages(points, lengths[:, None] * weight, name="line integrals")
 
 
@@ -79,7 +89,10 @@ def box_averages(lower: Numbers, upper: Numbers, nodes: int = 6) -> Averages:
     - `lower`, `upper`: corners of each box, of shape (n, d).
     - `nodes`: of the quadrature, per coordinate.
     """
-    low, high = (np.asarray(corner, dtype=np.float64) for corner in (lower, upper))
+    low, high = (
+        numbers("box_averages", name, corner)
+        for name, corner in (("lower", lower), ("upper", upper))
+    )
     if low.ndim != 2 or low.shape != high.shape or not (low <= high).all():
         raise InputError(
             f"box_averages: expected lower and upper corners of shape (n, d); got {low.shape} and "
@@ -102,6 +115,16 @@ def region_averages(regions: Sequence[AbstractRegion], nodes: int = 256, seed: i
     - `nodes`: points in each.
     - `seed`: of the points.
     """
+    if isinstance(regions, AbstractRegion) or not isinstance(regions, Sequence) or not regions:
+        raise InputError(
+            "region_averages: expected a list of regions, such as [ball.interior]; "
+            f"got {shown(regions)}."
+        )
+    for region in regions:
+        expected = "a region such as ball.interior"
+        instance("region_averages", "every entry", region, AbstractRegion, expected)
+    whole_number("region_averages", "nodes", nodes, at_least=1)
+    whole_number("region_averages", "seed", seed, at_least=0)
     points = [r.sample(nodes, np.random.default_rng([seed, 3]), "sobol").points for r in regions]
     stacked = np.stack(points)
     return Averages(stacked, np.full(stacked.shape[:2], 1.0 / nodes), name="region averages")
@@ -109,7 +132,6 @@ def region_averages(regions: Sequence[AbstractRegion], nodes: int = 256, seed: i
 
 def _gauss(nodes: int) -> tuple[Float[np.ndarray, "q"], Float[np.ndarray, "q"]]:
     """Gauss-Legendre nodes and weights on (0, 1)."""
-    if nodes < 1:
-        raise InputError(f"Expected at least one quadrature node; got {nodes}.")
-    place, weight = np.polynomial.legendre.leggauss(nodes)
+    count = whole_number("quadrature", "nodes", nodes, at_least=1)
+    place, weight = np.polynomial.legendre.leggauss(count)
     return 0.5 * (place + 1.0), 0.5 * weight

@@ -2,11 +2,14 @@
 
 import abc
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from math import gamma, pi, prod
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 
+from kernelpde.checking import did_you_mean, listed, numbers, real_number, shown
 from kernelpde.errors import InputError
 from kernelpde.geometry._region import Patch, Patches, Sample, Space
 
@@ -38,12 +41,15 @@ class AbstractDomain(abc.ABC):
     def interior(self) -> Patch:
         """The domain itself, to draw points from."""
         lower, upper = self.bounds.T
-        keeps = None if self.fills_its_bounds else lambda p: self.signed_distance(p) < 0
-
-        def chart(unit: np.ndarray) -> Sample:
-            return Sample(lower + unit * (upper - lower), None)
-
-        return Patch("interior", self.space, len(lower), chart, prod(upper - lower), keeps)
+        return Patch(
+            "interior",
+            self.space,
+            len(lower),
+            _Stretched(lower, upper),
+            prod(upper - lower),
+            None if self.fills_its_bounds else _Beside(self, True),
+            _Beyond(self),
+        )
 
     @property
     def boundary(self) -> Patches:
@@ -53,12 +59,13 @@ class AbstractDomain(abc.ABC):
         return Patches("boundary", self.space, tuple(self.pieces.values()))
 
     def __getitem__(self, name: str) -> Patch:
-        if name not in self.pieces:
+        pieces = self.pieces
+        if not isinstance(name, str) or name not in pieces:
             raise InputError(
-                f"There is no boundary piece {name!r}; the domain has "
-                f"{', '.join(map(repr, self.pieces))}."
+                f"There is no boundary piece {name!r}; the domain has {listed(pieces)}."
+                f"{did_you_mean(name, pieces)}"
             )
-        return self.pieces[name]
+        return pieces[name]
 
     def __and__(self, other: "AbstractDomain") -> "Combination":
         return Combination("intersection", self, other)
@@ -68,6 +75,48 @@ class AbstractDomain(abc.ABC):
 
     def __sub__(self, other: "AbstractDomain") -> "Combination":
         return Combination("difference", self, other)
+
+    def __add__(self, other: object) -> "Combination":
+        raise InputError(f"Domains are joined by a | b; got a + {shown(other)}.")
+
+
+# Maps and tests are objects and not local functions, so that regions can be pickled.
+@dataclass(frozen=True, eq=False)
+class _Stretched:
+    """The unit cube onto a box."""
+
+    lower: np.ndarray
+    upper: np.ndarray
+
+    def __call__(self, unit: np.ndarray) -> Sample:
+        return Sample(self.lower + unit * (self.upper - self.lower), None)
+
+
+@dataclass(frozen=True, eq=False)
+class _Beside:
+    """Whether points lie inside a domain, or outside."""
+
+    domain: AbstractDomain
+    inside: bool
+
+    def __call__(self, points: np.ndarray) -> np.ndarray:
+        distance = self.domain.signed_distance(points)
+        return distance < 0 if self.inside else distance > 0
+
+
+@dataclass(frozen=True, eq=False)
+class _Beyond:
+    """How far points lie outside a domain, relative to its size; periodic coordinates wound up."""
+
+    domain: AbstractDomain
+
+    def __call__(self, points: np.ndarray) -> np.ndarray:
+        lower, upper = self.domain.bounds.T
+        for axis, period in enumerate(self.domain.space.periods):
+            if period is not None:
+                points = points.copy()
+                points[:, axis] = lower[axis] + (points[:, axis] - lower[axis]) % period
+        return self.domain.signed_distance(points) / np.max(upper - lower)
 
 
 class Box(AbstractDomain):
@@ -89,29 +138,40 @@ class Box(AbstractDomain):
 
     def __init__(
         self,
-        *,
+        *unnamed: Any,
         time: str | None = None,
         periodic: str | Sequence[str] = (),
         **intervals: tuple[float, float],
     ):
+        if unnamed:
+            raise InputError(
+                f"Box: every interval needs the name of its coordinate, as in Box(x=(0, 1), "
+                f"y=(0, 1)); got {shown(unnamed)}."
+            )
         if not intervals:
             raise InputError("Box: expected at least one interval, such as Box(x=(0, 1)).")
         for name, interval in intervals.items():
-            ends = np.asarray(interval, dtype=float)
-            if ends.shape != (2,) or not np.isfinite(ends).all() or ends[0] >= ends[1]:
+            ends = numbers("Box", name, interval)
+            # The length may overflow though both ends are finite.
+            with np.errstate(over="ignore", invalid="ignore"):
+                fits = ends.shape == (2,) and 0 < ends[1] - ends[0] < np.inf
+            if not fits:
                 raise InputError(
                     f"Box: {name} must be an interval (low, high) with low < high; got {interval}."
                 )
         if time is not None and time not in intervals:
+            raise InputError(f"Box: the time coordinate {time!r} is not among {listed(intervals)}.")
+        if not isinstance(periodic, str | Sequence | set | frozenset):
             raise InputError(
-                f"Box: the time coordinate {time!r} is not among {', '.join(map(repr, intervals))}."
+                f"Box: periodic must be a name or names of coordinates; got {shown(periodic)}. "
+                'Write periodic="x" or periodic=("x", "y").'
             )
         wound = (periodic,) if isinstance(periodic, str) else tuple(periodic)
         for name in wound:
             if name not in intervals or name == time:
                 raise InputError(
                     f"Box: the periodic coordinate {name!r} must be one of "
-                    f"{', '.join(map(repr, (i for i in intervals if i != time)))}."
+                    f"{listed(i for i in intervals if i != time)}."
                 )
         self._bounds = np.array([list(map(float, ends)) for ends in intervals.values()])
         lengths = dict(zip(intervals, np.diff(self._bounds, axis=1)[:, 0].tolist(), strict=True))
@@ -137,16 +197,8 @@ class Box(AbstractDomain):
     def _side(self, axis: int, end: int) -> Patch:
         lower, upper = self._bounds.T
         others = [i for i in range(len(lower)) if i != axis]
-        value = self._bounds[axis, end]
-
-        def chart(unit: np.ndarray) -> Sample:
-            points = np.full((len(unit), len(lower)), value)
-            points[:, others] = lower[others] + unit * (upper - lower)[others]
-            normals = np.zeros_like(points)
-            normals[:, axis] = 2 * end - 1
-            return Sample(points, normals)
-
-        name = f"{self.space.coordinates[axis]}={value:g}"
+        name = f"{self.space.coordinates[axis]}={self._bounds[axis, end]:g}"
+        chart = _Side(self._bounds, axis, end)
         return Patch(name, self.space, len(others), chart, prod((upper - lower)[others]))
 
     @property
@@ -170,6 +222,7 @@ class Box(AbstractDomain):
                 f"Unknown coordinate {name!r}; the domain has "
                 f"{', '.join(map(repr, self.space.coordinates))}."
             )
+        real_number("Box.at", name, value)
         axis = self.space.coordinates.index(name)
         if self.space.periods and self.space.periods[axis] is not None:
             raise InputError(f"Box.at: {name} is periodic and has no sides.")
@@ -197,6 +250,24 @@ class Box(AbstractDomain):
         return self._end_of_time(1, "final")
 
 
+@dataclass(frozen=True, eq=False)
+class _Side:
+    """The unit cube onto a side of a box."""
+
+    bounds: np.ndarray
+    axis: int
+    end: int
+
+    def __call__(self, unit: np.ndarray) -> Sample:
+        lower, upper = self.bounds.T
+        others = [i for i in range(len(lower)) if i != self.axis]
+        points = np.full((len(unit), len(lower)), self.bounds[self.axis, self.end])
+        points[:, others] = lower[others] + unit * (upper - lower)[others]
+        normals = np.zeros_like(points)
+        normals[:, self.axis] = 2 * self.end - 1
+        return Sample(points, normals)
+
+
 class Ball(AbstractDomain):
     """All points nearer than `radius` to `center`; its boundary is the piece `"sphere"`.
 
@@ -210,8 +281,12 @@ class Ball(AbstractDomain):
     fills_its_bounds = False
 
     def __init__(self, center, radius: float, coordinates: tuple[str, ...] | None = None):
-        self._center = np.atleast_1d(np.asarray(center, dtype=float))
-        self._radius = float(radius)
+        self._center = np.atleast_1d(numbers("Ball", "center", center))
+        if self._center.ndim != 1 or not np.isfinite(self._center).all():
+            raise InputError(
+                f"Ball: center must be one finite number per coordinate; got {shown(center)}."
+            )
+        self._radius = real_number("Ball", "radius", radius, above=0)
         dimension = len(self._center)
         if coordinates is None:
             coordinates = (
@@ -219,13 +294,12 @@ class Ball(AbstractDomain):
                 if dimension <= 3
                 else tuple(f"x{i}" for i in range(dimension))
             )
-        if not (np.isfinite(self._center).all() and 0 < self._radius < np.inf):
-            raise InputError(f"Ball: radius must be positive and finite; got {radius}.")
         if dimension < 2:
             raise InputError("Ball: expected at least two coordinates; an interval is a Box.")
-        if len(coordinates) != dimension:
+        if len(coordinates) != dimension or len(set(coordinates)) != dimension:
             raise InputError(
-                f"Ball: {dimension} numbers in the center but {len(coordinates)} coordinate names."
+                f"Ball: expected {dimension} different coordinate names, one per number in the "
+                f"center; got {listed(coordinates)}."
             )
         self.space = Space(tuple(coordinates))
 
@@ -239,14 +313,22 @@ class Ball(AbstractDomain):
     @property
     def pieces(self):
         dimension = len(self._center)
-
-        def chart(unit: np.ndarray) -> Sample:
-            directions = _directions(unit, dimension)
-            return Sample(self._center + self._radius * directions, directions)
-
+        chart = _Sphere(self._center, self._radius)
         parameters = {2: 1, 3: 2}.get(dimension, dimension)
         area = 2 * pi ** (dimension / 2) / gamma(dimension / 2) * self._radius ** (dimension - 1)
         return {"sphere": Patch("sphere", self.space, parameters, chart, area)}
+
+
+@dataclass(frozen=True, eq=False)
+class _Sphere:
+    """The unit cube onto a sphere."""
+
+    center: np.ndarray
+    radius: float
+
+    def __call__(self, unit: np.ndarray) -> Sample:
+        directions = _directions(unit, len(self.center))
+        return Sample(self.center + self.radius * directions, directions)
 
 
 def _directions(unit: np.ndarray, dimension: int) -> np.ndarray:
@@ -273,7 +355,11 @@ class Combination(AbstractDomain):
 
     fills_its_bounds = False
 
-    def __init__(self, kind: str, first: AbstractDomain, second: AbstractDomain):
+    def __init__(self, kind: str, first: AbstractDomain, second: Any):
+        if not isinstance(second, AbstractDomain):
+            raise InputError(
+                f"The {kind} needs two domains, such as Box or Ball; got {shown(second)}."
+            )
         if first.space.coordinates != second.space.coordinates:
             raise InputError(
                 f"The {kind} of domains needs the same coordinates; got "
@@ -305,19 +391,11 @@ class Combination(AbstractDomain):
 
     @property
     def pieces(self):
-        first, second = self._first.signed_distance, self._second.signed_distance
-        inside_second = self._kind == "intersection"
-        outside_first = self._kind == "union"
-        found: dict[str, Patch] = {}
-        for name, patch in self._first.pieces.items():
-            found[name] = patch.restricted(
-                lambda p: second(p) < 0 if inside_second else second(p) > 0
-            )
+        from_second = _Beside(self._second, self._kind == "intersection")
+        from_first = _Beside(self._first, self._kind != "union")
+        found = {name: patch.restricted(from_second) for name, patch in self._first.pieces.items()}
         for name, patch in self._second.pieces.items():
             while name in found:
                 name += "'"
-            found[name] = patch.restricted(
-                lambda p: first(p) > 0 if outside_first else first(p) < 0,
-                flip=self._kind == "difference",
-            )
+            found[name] = patch.restricted(from_first, flip=self._kind == "difference")
         return found

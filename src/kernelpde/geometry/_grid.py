@@ -7,6 +7,7 @@ from itertools import product
 import numpy as np
 from jaxtyping import Bool, Float
 
+from kernelpde.checking import did_you_mean, instance, real_number, shown, whole_number
 from kernelpde.errors import InputError
 from kernelpde.geometry._region import AbstractRegion, Patch, Patches
 from kernelpde.geometry._sampling import unit_points
@@ -40,7 +41,13 @@ class Grid:
 
     def masked(self, values: np.ndarray) -> np.ndarray:
         """Values at the points in the shape of the grid, NaN outside the domain."""
-        shaped = np.asarray(values).reshape(self.shape)
+        given = np.asarray(values)
+        if given.size != self.inside.size:
+            raise InputError(
+                f"Expected one value for each of {self.inside.size} points, which a function of "
+                f"points (n, {len(self.coordinates)}) returns; got shape {given.shape}."
+            )
+        shaped = given.reshape(self.shape)
         return shaped if self.inside.all() else np.where(self.inside, shaped, np.nan)
 
 
@@ -59,19 +66,24 @@ def grid_over(
     - `counts`: how many numbers along each free coordinate, one or one for each.
     - `at`: coordinates to hold, and where.
     """
-    held = {name: float(value) for name, value in (at or {}).items()}
-    unknown = set(held) - set(coordinates)
+    given = {} if at is None else at
+    instance("A grid", "at", given, Mapping, 'a dictionary such as {"t": 0.5}')
+    unknown = [name for name in given if name not in coordinates]
     if unknown:
         raise InputError(
-            f"There is no coordinate {', '.join(sorted(unknown))}; got at={dict(held)}, the "
-            f"coordinates are {', '.join(coordinates)}."
+            f"There is no coordinate {', '.join(map(str, unknown))}; got at={dict(given)}, the "
+            f"coordinates are {', '.join(coordinates)}.{did_you_mean(unknown[0], coordinates)}"
         )
+    held = {name: real_number("A grid", f"at[{name!r}]", v) for name, v in given.items()}
     free = [name for name in coordinates if name not in held]
-    numbers = [counts] * len(free) if isinstance(counts, int) else list(counts)
+    if isinstance(counts, Sequence | np.ndarray) and not isinstance(counts, str):
+        numbers = [whole_number("A grid", "the resolution", count) for count in counts]
+    else:
+        numbers = [whole_number("A grid", "the resolution", counts)] * len(free)
     if not free or len(numbers) != len(free) or min(numbers) < 2:
         raise InputError(
             f"A grid needs at least 2 numbers along each of the {len(free)} free coordinates; "
-            f"got {counts}."
+            f"got {shown(counts)}."
         )
     ends = bounding_box(regions)[[coordinates.index(name) for name in free]]
     axes = {

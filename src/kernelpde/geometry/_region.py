@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
+from kernelpde.checking import finite, instance, numbers, shown, whole_number
 from kernelpde.errors import InputError
 from kernelpde.geometry._sampling import unit_points
 
@@ -88,6 +89,7 @@ class Patch(AbstractRegion):
     - `chart`: takes points of the cube to points and normals, preserving measure up to a constant.
     - `measure`: length, area or volume before anything is refused.
     - `keeps`: tells which points belong; `None` if all do.
+    - `beyond`: how far points lie outside, relative to the size of the domain; `None` if unknown.
     """
 
     name: str
@@ -96,6 +98,7 @@ class Patch(AbstractRegion):
     chart: Callable[[np.ndarray], Sample]
     measure: float
     keeps: Callable[[np.ndarray], np.ndarray] | None = None
+    beyond: Callable[[np.ndarray], np.ndarray] | None = None
 
     @property
     def has_normals(self):
@@ -110,6 +113,7 @@ class Patch(AbstractRegion):
 
     def sample(self, count, rng, method="uniform"):
         count = _counted(self, count)
+        _check_rng(self, rng)
         if self.parameters == 0 and count > 1:
             raise InputError(f"The region {self.name!r} is a single point; got {count}.")
         if self.keeps is None:
@@ -135,44 +139,76 @@ class Patch(AbstractRegion):
             drawn *= 2
         raise InputError(f"The region {self.name!r} is too small to draw {count} points from.")
 
+    def __or__(self, other: "Patches | Patch") -> "Patches":
+        return united([self, other])
+
     def restricted(self, keeps: Callable[[np.ndarray], np.ndarray], flip: bool = False) -> "Patch":
         """The part of this patch where `keeps` holds, with normals turned round if `flip`."""
-        before, chart = self.keeps, self.chart
-
-        def both(points: np.ndarray) -> np.ndarray:
-            return keeps(points) if before is None else before(points) & keeps(points)
-
-        def flipped(unit: np.ndarray) -> Sample:
-            points, normals, _ = chart(unit)
-            return Sample(points, None if normals is None else -normals)
-
         return Patch(
-            self.name, self.space, self.parameters, flipped if flip else chart, self.measure, both
+            self.name,
+            self.space,
+            self.parameters,
+            _Flipped(self.chart) if flip else self.chart,
+            self.measure,
+            keeps if self.keeps is None else _Both(self.keeps, keeps),
         )
 
     def during(self, begin: float, end: float) -> "Patch":
         """The part of this patch that lies in a window of time."""
-        space, chart = self.space, self.chart
+        space = self.space
         if space.time is None or space.duration is None:
             raise InputError(f"The region {self.name!r} has no time coordinate to cut.")
         axis = space.coordinates.index(space.time)
         first, last = space.duration
         rate = (end - begin) / (last - first)
-
-        def cut(unit: np.ndarray) -> Sample:
-            points, normals, _ = chart(unit)
-            points = points.copy()
-            points[:, axis] = begin + rate * (points[:, axis] - first)
-            return Sample(points, normals)
-
         return Patch(
             self.name,
             replace(space, duration=(begin, end)),
             self.parameters,
-            cut,
+            _Cut(self.chart, axis, first, begin, rate),
             rate * self.measure,
             self.keeps,
         )
+
+
+# Maps and tests are objects and not local functions, so that regions can be pickled.
+@dataclass(frozen=True, eq=False)
+class _Flipped:
+    """A map with its normals turned round."""
+
+    chart: Callable[[np.ndarray], Sample]
+
+    def __call__(self, unit: np.ndarray) -> Sample:
+        points, normals, _ = self.chart(unit)
+        return Sample(points, None if normals is None else -normals)
+
+
+@dataclass(frozen=True, eq=False)
+class _Both:
+    """Points that belong to two sets."""
+
+    first: Callable[[np.ndarray], np.ndarray]
+    second: Callable[[np.ndarray], np.ndarray]
+
+    def __call__(self, points: np.ndarray) -> np.ndarray:
+        return self.first(points) & self.second(points)
+
+
+@dataclass(frozen=True, eq=False)
+class _Cut:
+    """A map whose image is squeezed into a window of time."""
+
+    chart: Callable[[np.ndarray], Sample]
+    axis: int
+    first: float
+    begin: float
+    rate: float
+
+    def __call__(self, unit: np.ndarray) -> Sample:
+        points, normals, _ = self.chart(unit)
+        points = points.copy()
+        points[:, self.axis] = self.begin + self.rate * (points[:, self.axis] - self.first)
+        return Sample(points, normals)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -189,6 +225,7 @@ class Patches(AbstractRegion):
 
     def sample(self, count, rng, method="uniform"):
         count = _counted(self, count)
+        _check_rng(self, rng)
         sizes = np.array([patch.measure * patch.fraction() for patch in self.patches])
         if not sizes.any():
             raise InputError(
@@ -223,12 +260,24 @@ class Patches(AbstractRegion):
 
 def united(regions: Sequence[Patches | Patch]) -> Patches:
     """Several boundary pieces as one region."""
+    if isinstance(regions, AbstractRegion) or not isinstance(regions, Sequence) or not regions:
+        raise InputError(
+            'united: expected a list of boundary pieces, such as [box["x=0"], box["x=1"]]; '
+            f"got {shown(regions)}."
+        )
+    for region in regions:
+        instance("united", "every entry", region, (Patch, Patches), 'a piece such as box["x=0"]')
     patches = [
         patch
         for region in regions
         for patch in (region.patches if isinstance(region, Patches) else (region,))
     ]
     name = " | ".join(region.name for region in regions)
+    if len({(patch.parameters, patch.space.coordinates) for patch in patches}) > 1:
+        raise InputError(
+            f"united: {name} have different dimensions or coordinates, and no common measure. Give "
+            "each a condition of its own."
+        )
     return Patches(name, patches[0].space, tuple(patches))
 
 
@@ -243,22 +292,29 @@ class PointCloud(AbstractRegion):
     """
 
     def __init__(self, points, normals=None, name: str = "point cloud"):
-        self.points = np.asarray(points, dtype=np.float64)
-        self.normals = None if normals is None else np.asarray(normals, dtype=np.float64)
+        self.points = numbers(name, "points", points)
+        self.normals = None if normals is None else numbers(name, "normals", normals)
         self.name = name
-        if self.points.ndim != 2 or not len(self.points):
+        if self.points.ndim != 2 or not self.points.size:
             raise InputError(
                 f"{name}: expected points of shape (n, d) with n > 0; got {self.points.shape}."
             )
-        if self.normals is not None and self.normals.shape != self.points.shape:
+        finite(name, "points", self.points)
+        if self.normals is None:
+            return
+        if self.normals.shape != self.points.shape:
             raise InputError(
                 f"{name}: expected normals of the same shape as the points {self.points.shape}; "
                 f"got {self.normals.shape}."
             )
-        for label, values in (("points", self.points), ("normals", self.normals)):
-            if values is not None and not np.isfinite(values).all():
-                row = int(np.argwhere(~np.isfinite(values))[0, 0])
-                raise InputError(f"{name}: {label} hold a NaN or infinite entry in row {row}.")
+        finite(name, "normals", self.normals)
+        lengths = np.linalg.norm(self.normals, axis=1)
+        if (np.abs(lengths - 1.0) > 1e-6).any():
+            row = int(np.argmax(np.abs(lengths - 1.0)))
+            raise InputError(
+                f"{name}: normals must have length 1; got {lengths[row]:g} in row {row}. Divide by "
+                "np.linalg.norm(normals, axis=1, keepdims=True)."
+            )
 
     @property
     def has_normals(self):
@@ -275,11 +331,19 @@ class PointCloud(AbstractRegion):
 
 
 def _counted(region: AbstractRegion, count: int | None) -> int:
-    if count is None or count != int(count) or count < 1:
+    if count is None:
+        raise InputError(f"The region {region.name!r} needs a positive number of points; got None.")
+    number = whole_number(f"The region {region.name!r}", "the number of points", count)
+    if number < 1:
         raise InputError(
             f"The region {region.name!r} needs a positive number of points; got {count}."
         )
-    return int(count)
+    return number
+
+
+def _check_rng(region: AbstractRegion, rng: np.random.Generator) -> None:
+    expected = "a generator of random numbers, such as np.random.default_rng(0)"
+    instance(f"The region {region.name!r}", "rng", rng, np.random.Generator, expected)
 
 
 def _apportioned(count: int, shares: np.ndarray) -> np.ndarray:

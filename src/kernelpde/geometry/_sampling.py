@@ -5,6 +5,7 @@ import math
 import numpy as np
 from jaxtyping import Float
 
+from kernelpde.checking import did_you_mean
 from kernelpde.errors import InputError
 
 METHODS = ("uniform", "sobol", "halton", "poisson", "grid")
@@ -24,7 +25,10 @@ def unit_points(
     - `rng`: the source of randomness.
     """
     if method not in METHODS:
-        raise InputError(f"Unknown sampling method {method!r}; expected one of {METHODS}.")
+        raise InputError(
+            f"Unknown sampling method {method!r}; expected one of {METHODS}."
+            f"{did_you_mean(method, METHODS)}"
+        )
     if dimension == 0:
         return np.zeros((count, 0))
     if method == "uniform":

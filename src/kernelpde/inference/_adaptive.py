@@ -8,10 +8,11 @@ import numpy as np
 from jaxtyping import Float
 
 from kernelpde.arrays import Numbers
+from kernelpde.checking import instance, one_of, whole_number
 from kernelpde.errors import InputError
 from kernelpde.inference._posterior import Posterior, conditioned
 from kernelpde.problem import Block, Problem
-from kernelpde.solve import Solution, solve
+from kernelpde.solve import Solution, check_problem, check_solver, solve
 from kernelpde.systems import Solver
 
 
@@ -48,12 +49,23 @@ def refine(
     - `seed`, `sampling`, `solver`: as in `solve`.
     - `throw`: raise `SolveError` if the last solve does not converge.
     """
+    check_problem("refine", problem)
+    instance("refine", "points", points, Mapping, "a dictionary such as {'equation': 100}")
+    one_of("refine", "by", by, ("residual", "deviation"))
+    for name, count in (("to", to), ("rounds", rounds), ("candidates", candidates)):
+        whole_number("refine", name, count)
+    check_solver("refine", "solver", solver)
     number = problem.condition_index(condition)
     region = problem.conditions[number].region
     begun = points.get(condition)
     if begun is None or np.ndim(begun):
         raise InputError(f"refine: expected a number of points for {condition!r} to begin with.")
-    count = int(np.asarray(begun))
+    count = whole_number("refine", f"points[{condition!r}]", begun, at_least=1)
+    if candidates < to - count:
+        raise InputError(
+            f"refine: {to - count} points cannot be taken from {candidates} candidates. Ask for "
+            "more candidates."
+        )
     if to <= count or rounds < 1:
         raise InputError(f"refine: nothing to add, from {count} to {to} points in {rounds} rounds.")
     blocks = problem.collocate(points, seed=seed, sampling=sampling)

@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
+from kernelpde.checking import instance, real_number
 from kernelpde.errors import InputError
 from kernelpde.functionals import Functionals
 from kernelpde.inference._posterior import Posterior
@@ -39,6 +40,11 @@ def next_measurement(
     - `noise`: standard deviation of a measurement.
     - `goal`: what is to be known, for example `posterior["a"].functionals(grid)`.
     """
+    instance("next_measurement", "posterior", posterior, Posterior, "from kp.posterior(solution)")
+    for name, batch in (("candidates", candidates), ("goal", goal)):
+        expected = 'from posterior["u"].functionals(points)'
+        instance("next_measurement", name, batch, Functionals, expected)
+    real_number("next_measurement", "noise", noise)
     if noise < 0:
         raise InputError(f"next_measurement: noise must not be negative; got {noise}.")
     shared = posterior.covariance(goal, candidates)

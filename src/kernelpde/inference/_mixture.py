@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from kernelpde.bilevel import Learned
+from kernelpde.checking import instance, random_key, whole_number
 from kernelpde.errors import SolveError
 from kernelpde.inference._posterior import Posterior, Where, posterior
 from kernelpde.solve import solve
@@ -77,6 +78,10 @@ def marginal_posterior(learned: Learned, key: PRNGKeyArray, draws: int = 8) -> M
     - `key`: the source of randomness.
     - `draws`: how many, each with a solve of its own. Draws that do not converge are left out.
     """
+    expected = "what learn returns for a problem with data"
+    instance("marginal_posterior", "learned", learned, Learned, expected)
+    random_key("marginal_posterior", key)
+    whole_number("marginal_posterior", "draws", draws, at_least=1)
     solution = learned.solution
     if solution is None or learned.spread is None:
         raise SolveError("marginal_posterior: needs a solution, and hyperparameters from data.")

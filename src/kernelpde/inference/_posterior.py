@@ -13,6 +13,7 @@ from jax.scipy.special import ndtri
 from jaxtyping import Array, Complex, Float, PRNGKeyArray
 
 from kernelpde.arrays import Numbers
+from kernelpde.checking import finite, instance, numbers, random_key, real_number, whole_number
 from kernelpde.compiling import compiled
 from kernelpde.errors import InputError, SolveError
 from kernelpde.functionals import (
@@ -25,7 +26,7 @@ from kernelpde.functionals import (
 from kernelpde.geometry import Averages
 from kernelpde.inference._compressed import Compressed, compressed, compressed_variance, pivots
 from kernelpde.problem import Block, Parameter, Residual, Rows, linearised
-from kernelpde.solve import Solution, field_names
+from kernelpde.solve import Solution, check_solution, field_names
 from kernelpde.systems import (
     AbstractPlan,
     AbstractSolved,
@@ -182,8 +183,8 @@ class Posterior:
         return (
             "Error bars are not to be trusted: data are not where noise and kernels expect them. "
             "The mean square of what each datum misses, over its variance given all others, should "
-            f"be 1; got {shown}. Check the noise, or learn it with LearnedNoise, and let learn find "
-            "the variance of the kernels."
+            f"be 1; got {shown}. Check the noise, or learn it with LearnedNoise, and let learn "
+            "find the variance of the kernels."
         )
 
     def plot(
@@ -304,6 +305,9 @@ class Posterior:
         - `key`: the source of randomness.
         - `count`: how many draws, on the first axis of each result.
         """
+        instance("samples", "where", where, Mapping, 'a dictionary such as {"u": points}')
+        random_key("samples", key)
+        whole_number("samples", "count", count, at_least=1)
         problem = self.solution.problem
         parameters = {p.name: p for p in problem.parameters}
         pairs = {name: [problem.fields[i].name for i in p] for name, *p in problem.complex_fields}
@@ -368,7 +372,8 @@ class PosteriorView:
             points = jnp.asarray(where.points.reshape(-1, where.points.shape[2]))
             weights = jnp.asarray(where.weights.reshape(-1, 1))
             return Functionals(points, weights, (self._term,), where.weights.shape[1])
-        places = np.asarray(where, dtype=np.float64)
+        places = numbers("posterior", "points", where)
+        finite("posterior", "points", places)
         dimension = len(self._owner.solution.problem.space.coordinates)
         if places.ndim < 1 or places.shape[-1] != dimension:
             raise InputError(
@@ -399,6 +404,8 @@ class PosteriorView:
 
     def samples(self, where: Where, key: PRNGKeyArray, count: int) -> Float[Array, "s *_"]:
         """Joint draws, on the first axis."""
+        random_key("samples", key)
+        whole_number("samples", "count", count, at_least=1)
         functionals = self.functionals(where)
         values, vectors = jnp.linalg.eigh(self._owner.covariance(functionals))
         root = vectors * jnp.sqrt(jnp.maximum(values, 0.0))
@@ -455,6 +462,9 @@ def posterior(solution: Solution, *, amplitude: float | None = None) -> Posterio
       size fixes that of the kernels, and it is 1 unless given. Without noise the solution does not
       depend on it, and it is √(bᵀ P⁻¹ b / M), its most likely value.
     """
+    check_solution("posterior", solution)
+    if amplitude is not None:
+        real_number("posterior", "amplitude", amplitude, above=0)
     if not solution.converged:
         raise SolveError(
             f"posterior: the solution did not converge, and an expansion around it means nothing. "
@@ -547,6 +557,6 @@ def _shape(where: Where | None) -> tuple[int, ...]:
 
 def _quantile(level: float) -> float:
     """How many standard deviations the central interval of a given probability reaches."""
-    if not 0 < level < 1:
+    if not 0 < real_number("posterior", "level", level) < 1:
         raise InputError(f"Expected a probability between 0 and 1; got {level}.")
     return float(ndtri(0.5 * (1.0 + level)))

@@ -9,6 +9,8 @@ import jax
 import numpy as np
 from jaxtyping import Array
 
+from kernelpde.checking import function, instance
+from kernelpde.errors import InputError
 from kernelpde.kernels._kernel import AbstractKernel, Coordinates, Periods
 from kernelpde.kernels._multiindex import OrderPair
 
@@ -28,6 +30,10 @@ class _Held:
                 for leaf in self.leaves
             ),
         )
+
+    def __reduce__(self):
+        # Structures of JAX's trees cannot be pickled.
+        return _Held, (self.tree(),)
 
     def tree(self) -> Any:
         return jax.tree.unflatten(self.structure, self.leaves)
@@ -80,11 +86,17 @@ def freeze(kernel: AbstractKernel, where: Callable[[Any], Any] | None = None) ->
 
     The same function of two points, with only the remaining hyperparameters as array leaves.
     """
+    instance("freeze", "the kernel", kernel, AbstractKernel, "a kernel such as Gaussian(0.2)")
+    if where is not None:
+        function("freeze", "where", where, "a function such as lambda k: k.first.log_lengthscale")
     if where is None:
         spec = jax.tree.map(eqx.is_inexact_array, kernel)
     else:
         spec = jax.tree.map(lambda _: False, kernel)
-        chosen = jax.tree.map(eqx.is_inexact_array, where(kernel))
+        try:
+            chosen = jax.tree.map(eqx.is_inexact_array, where(kernel))
+        except AttributeError as error:
+            raise InputError(f"freeze: {error}; the kernel is {kernel!r}.") from error
         spec = eqx.tree_at(where, spec, chosen)
     held, learned = eqx.partition(kernel, spec)
     return Frozen(learned, _Held(held))

@@ -1,15 +1,18 @@
 """Any function of two points as a kernel, differentiated automatically."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from math import prod
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
+from kernelpde.checking import function
 from kernelpde.errors import InputError
 from kernelpde.kernels._kernel import AbstractKernel, Coordinates
 from kernelpde.kernels._multiindex import MultiIndex, OrderPair
+from kernelpde.kernels._parameters import called
 from kernelpde.kernels._unroll import Unsupported, unrolled
 
 
@@ -28,13 +31,18 @@ class Function(AbstractKernel):
 
     function: Callable[[Array, Array], Array]
 
+    def __check_init__(self):
+        function("Function", "the kernel", self.function, "a function of two points")
+
     def partials(
         self, x: Coordinates, y: Coordinates, orders: Sequence[OrderPair]
     ) -> list[Array | None]:
         dimension = len(x)
         shape = jnp.broadcast_shapes(*(c.shape for c in (*x, *y)))
         point = jax.ShapeDtypeStruct((dimension,), jnp.float64)
-        result = jax.eval_shape(self.function, point, point)
+        result = called(
+            "Function", "the kernel", partial(jax.eval_shape, self.function), point, point
+        )
         if getattr(result, "shape", None) != ():
             raise InputError(f"Function: a kernel must return one number; got {result}.")
         try:

@@ -7,9 +7,11 @@ from typing import Any
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from kernelpde.checking import function
 from kernelpde.errors import InputError
 from kernelpde.kernels._composed import AbstractComposed, Pairing
 from kernelpde.kernels._operators import Element, chained, number
+from kernelpde.kernels._parameters import called
 
 
 class Gibbs(AbstractComposed):
@@ -27,10 +29,18 @@ class Gibbs(AbstractComposed):
 
     lengthscale: Callable[[Array], Array]
 
+    def __check_init__(self):
+        expected = "a function of a point; a constant one is Gaussian(0.2)"
+        function("Gibbs", "the lengthscale", self.lengthscale, expected)
+
     def fields(self, x: Float[Array, "d"]) -> Float[Array, "n"]:
         """ℓᵢ² and ½ Σ log 2^½ ℓᵢ, the logarithm of the factor that belongs to one point alone."""
-        lengths = jnp.atleast_1d(self.lengthscale(x))
-        repeats = x.shape[0] // lengths.shape[0]
+
+        def given(place: Array) -> Array:
+            return jnp.atleast_1d(self.lengthscale(place))
+
+        lengths = called("Gibbs", "the lengthscale", given, x)
+        repeats = x.shape[0] // max(lengths.shape[0], 1)
         if lengths.ndim != 1 or lengths.shape[0] not in (1, x.shape[0]):
             raise InputError(
                 f"Gibbs: the lengthscale must be one number or one per coordinate, {x.shape[0]}; "

@@ -2,7 +2,7 @@
 
 import abc
 from collections.abc import Sequence
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from kernelpde.arrays import Numbers
+from kernelpde.checking import shown
 from kernelpde.errors import InputError
 from kernelpde.kernels._multiindex import MultiIndex, OrderPair, below, binomial, minus
 from kernelpde.kernels._parameters import hyperparameters, log_of_positive
@@ -31,6 +32,9 @@ class AbstractKernel(eqx.Module):
 
     Subclasses provide one method, `partials`. Its hyperparameters are the inexact array leaves.
     """
+
+    # An array times a kernel is refused as a whole, instead of becoming an array of kernels.
+    __array_ufunc__: ClassVar[None] = None
 
     @abc.abstractmethod
     def partials(
@@ -71,14 +75,28 @@ class AbstractKernel(eqx.Module):
     def __call__(self, x: Numbers, y: Numbers) -> Float[Array, ""]:
         """κ(x, y) for two points."""
         x, y = jnp.asarray(x), jnp.asarray(y)
+        if x.ndim != 1 or x.shape != y.shape:
+            raise InputError(
+                f"{type(self).__name__}: expected two points of shape (d,); got shapes {x.shape} "
+                f"and {y.shape}."
+            )
         zero = (0,) * x.shape[0]
         (value,) = self.partials(tuple(x), tuple(y), [(zero, zero)])
         return jnp.zeros(()) if value is None else value
 
     def __add__(self, other: "AbstractKernel") -> "Sum":
         if not isinstance(other, AbstractKernel):
-            return NotImplemented
+            raise InputError(
+                f"{type(self).__name__} + {shown(other)}: expected two kernels. A constant is "
+                "Constant(1.0)."
+            )
         return Sum(self, other)
+
+    def __radd__(self, other: object) -> "Sum":
+        raise InputError(
+            f"{shown(other)} + {type(self).__name__}: expected two kernels. A constant is "
+            "Constant(1.0); several kernels are added as k1 + k2 + k3, not by sum()."
+        )
 
     def __mul__(self, other: "AbstractKernel | Numbers") -> "Product | Scale":
         if isinstance(other, AbstractKernel):
@@ -172,7 +190,7 @@ class Scale(AbstractKernel):
 
     def __init__(self, kernel: AbstractKernel, variance: Numbers):
         self.kernel = kernel
-        self.log_variance = log_of_positive("Scale", "variance", variance)
+        self.log_variance = log_of_positive("Scale", "variance", variance, single=True)
 
     @property
     def variance(self) -> Float[Array, ""]:
@@ -201,6 +219,11 @@ class Restriction(AbstractKernel):
     coordinates: tuple[int | str, ...] = eqx.field(static=True)
 
     def __check_init__(self):
+        if any(isinstance(c, bool) or not isinstance(c, int | str) for c in self.coordinates):
+            raise InputError(
+                "Restriction: coordinates are names or indices, one argument each, as in "
+                f".on('x', 'y'); got {self.coordinates}."
+            )
         if not self.coordinates or len(set(self.coordinates)) != len(self.coordinates):
             raise InputError(
                 "Restriction: coordinates must be a non-empty list without repetition; "
@@ -246,7 +269,7 @@ class Constant(AbstractKernel):
     log_variance: Float[Array, ""]
 
     def __init__(self, variance: Numbers = 1.0):
-        self.log_variance = log_of_positive("Constant", "variance", variance)
+        self.log_variance = log_of_positive("Constant", "variance", variance, single=True)
 
     @property
     def variance(self) -> Float[Array, ""]:

@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from kernelpde.arrays import Numbers
+from kernelpde.checking import numbers, random_key, real_number, whole_number
 from kernelpde.errors import InputError
 from kernelpde.kernels._parameters import log_of_positive
 from kernelpde.precision import require_float64
@@ -40,17 +41,27 @@ class Network(eqx.Module):
         scale: float = 0.25,
     ):
         require_float64()
+        for name, count in (("inputs", inputs), ("outputs", outputs), ("width", width)):
+            whole_number("Network", name, count, at_least=1)
+        whole_number("Network", "depth", depth, at_least=0)
+        real_number("Network", "scale", scale, above=0)
+        random_key("Network", key)
         self.network = eqx.nn.MLP(
             inputs, outputs, width, depth, activation=jnp.tanh, key=key, dtype=jnp.float64
         )
         self.scale = scale
 
     def __call__(self, x: Float[Array, "d"]) -> Float[Array, "n"]:
+        if x.shape != (self.network.in_size,):
+            raise InputError(
+                f"Network: it has {self.network.in_size} inputs, but the points have "
+                f"{x.shape[0]} coordinates."
+            )
         return self.scale * jax.nn.softplus(self.network(x))
 
     def around(self, lengthscale: Numbers) -> "Network":
         """The same network with its last layer such that ℓ is nearly this constant everywhere."""
-        target = jnp.asarray(lengthscale, dtype=float) / self.scale
+        target = jnp.exp(log_of_positive("Network", "lengthscale", lengthscale)) / self.scale
         weight = self.network.layers[-1].weight
         bias = jnp.broadcast_to(target + jnp.log(-jnp.expm1(-target)), weight.shape[:1])
         return eqx.tree_at(
@@ -78,17 +89,32 @@ class Bumps(eqx.Module):
     def __init__(
         self, lengthscale: Numbers, box: Sequence[tuple[float, float]], shape: Sequence[int]
     ):
-        if len(box) != len(shape) or min(shape) < 1:
+        intervals = numbers("Bumps", "box", box)
+        if isinstance(shape, int | str):
+            raise InputError(
+                f"Bumps: shape must be a list, one number of bumps per coordinate; got {shape!r}."
+            )
+        counts = tuple(whole_number("Bumps", "shape", count) for count in shape)
+        if intervals.shape[1:] != (2,) or not (intervals[:, 0] < intervals[:, 1]).all():
+            raise InputError(
+                "Bumps: box must be intervals (low, high) with low < high, one per coordinate; "
+                f"got {box}."
+            )
+        if len(box) != len(counts) or min(counts) < 1:
             raise InputError(
                 "Bumps: expected one interval and one positive number of bumps per coordinate; "
                 f"got {len(box)} intervals and shape {tuple(shape)}."
             )
         self.log_lengthscale = jnp.atleast_1d(log_of_positive("Bumps", "lengthscale", lengthscale))
-        self.coefficients = jnp.zeros((self.log_lengthscale.shape[0], prod(shape)))
+        self.coefficients = jnp.zeros((self.log_lengthscale.shape[0], prod(counts)))
         self.box = tuple((float(a), float(b)) for a, b in box)
-        self.shape = tuple(shape)
+        self.shape = counts
 
     def __call__(self, x: Float[Array, "d"]) -> Float[Array, "n"]:
+        if x.shape != (len(self.box),):
+            raise InputError(
+                f"Bumps: it has {len(self.box)} coordinates, but the points have {x.shape[0]}."
+            )
         together = jnp.ones(1)
         for i, ((low, high), count) in enumerate(zip(self.box, self.shape, strict=True)):
             spacing = (high - low) / max(count - 1, 1)

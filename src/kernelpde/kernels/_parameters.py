@@ -15,26 +15,36 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from kernelpde.arrays import Numbers
-from kernelpde.errors import InputError
+from kernelpde.checking import numbers
+from kernelpde.errors import InputError, KernelPDEError
 from kernelpde.precision import require_float64
 
 _LOG = "log_"
 
 
-def log_of_positive(owner: str, name: str, value: Numbers) -> Float[Array, "..."]:
-    """The logarithm of a positive number or vector of numbers, refusing anything else."""
+def log_of_positive(
+    owner: str, name: str, value: Numbers, *, single: bool = False
+) -> Float[Array, "..."]:
+    """The logarithm of a positive number or vector of numbers, refusing anything else.
+
+    **Arguments:**
+
+    - `owner`, `name`: for messages.
+    - `value`: what was given.
+    - `single`: whether it must be one number.
+    """
     require_float64()
     if isinstance(value, jax.Array) and not jax.core.is_concrete(value):
         return jnp.log(value)
-    numbers = np.asarray(value, dtype=np.float64)
-    if numbers.ndim > 1:
+    given = numbers(owner, name, value)
+    if given.ndim > (0 if single else 1) or not given.size:
+        expected = "one number" if single else "a number or one number per coordinate"
         raise InputError(
-            f"{owner}: {name} must be a number or one number per coordinate; "
-            f"got an array of shape {numbers.shape}."
+            f"{owner}: {name} must be {expected}; got an array of shape {given.shape}."
         )
-    if not (np.isfinite(numbers).all() and (numbers > 0).all()):
-        raise InputError(f"{owner}: {name} must be positive and finite; got {numbers.tolist()}.")
-    return jnp.asarray(np.log(numbers))
+    if not (np.isfinite(given).all() and (given > 0).all()):
+        raise InputError(f"{owner}: {name} must be positive and finite; got {given.tolist()}.")
+    return jnp.asarray(np.log(given))
 
 
 def per_coordinate(
@@ -49,6 +59,21 @@ def per_coordinate(
             f"have {dimension} coordinates. Give {dimension} numbers, or one for all."
         )
     return [values[i] for i in range(dimension)]
+
+
+def called(owner: str, name: str, function: Any, *points: Any) -> Any:
+    """What a function of the user's returns, with its failures told as such."""
+    try:
+        return function(*points)
+    except KernelPDEError:
+        raise
+    except Exception as error:
+        reason = (str(error).splitlines() or [""])[0]
+        raise InputError(
+            f"{owner}: {name} failed on {len(points)} point(s) of shape "
+            f"{getattr(points[0], 'shape', ())}: {type(error).__name__}: {reason} Write it with "
+            "jax.numpy, for one point at a time."
+        ) from error
 
 
 def hyperparameters(tree: Any) -> dict[str, np.ndarray]:

@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from kernelpde.arrays import Numbers
+from kernelpde.checking import numbers
 from kernelpde.errors import InputError
 from kernelpde.kernels._circle import half_angle
 from kernelpde.kernels._kernel import AbstractKernel, Coordinates, Periods
@@ -31,7 +32,12 @@ class Periodic(AbstractKernel):
 
     def __init__(self, lengthscale: Numbers, period: float | tuple[float, ...]):
         self.log_lengthscale = log_of_positive("Periodic", "lengthscale", lengthscale)
-        periods = np.asarray(period, dtype=float)
+        periods = numbers("Periodic", "period", period)
+        if periods.ndim > 1 or not periods.size:
+            raise InputError(
+                f"Periodic: period must be a number or one per coordinate; got shape "
+                f"{periods.shape}."
+            )
         if not (np.isfinite(periods).all() and (periods > 0).all()):
             raise InputError(f"Periodic: period must be positive and finite; got {period}.")
         self.period = tuple(periods.tolist()) if periods.ndim else float(periods)

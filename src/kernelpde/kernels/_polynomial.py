@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from kernelpde.arrays import Numbers
+from kernelpde.checking import whole_number
 from kernelpde.errors import InputError
 from kernelpde.kernels._kernel import AbstractKernel, Coordinates
 from kernelpde.kernels._multiindex import MultiIndex, OrderPair, binomial, minus
@@ -35,11 +36,11 @@ class Polynomial(AbstractKernel):
     degree: int = eqx.field(static=True)
 
     def __init__(self, degree: int, offset: Numbers = 1.0, slope: Numbers = 1.0):
-        if degree < 1 or degree != int(degree):
+        self.degree = whole_number("Polynomial", "degree", degree)
+        if self.degree < 1:
             raise InputError(f"Polynomial: degree must be a positive integer; got {degree}.")
-        self.degree = int(degree)
-        self.log_offset = log_of_positive("Polynomial", "offset", offset)
-        self.log_slope = log_of_positive("Polynomial", "slope", slope)
+        self.log_offset = log_of_positive("Polynomial", "offset", offset, single=True)
+        self.log_slope = log_of_positive("Polynomial", "slope", slope, single=True)
 
     @property
     def offset(self) -> Float[Array, ""]:

@@ -27,6 +27,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from kernelpde.arrays import Numbers
+from kernelpde.checking import real_number
 from kernelpde.errors import InputError
 from kernelpde.kernels._circle import half_angle
 from kernelpde.kernels._kernel import AbstractKernel, Coordinates, Periods
@@ -203,7 +204,7 @@ class RationalQuadratic(AbstractRadial):
 
     def __init__(self, lengthscale: Numbers, mixture: Numbers = 1.0):
         self.log_lengthscale = log_of_positive("RationalQuadratic", "lengthscale", lengthscale)
-        self.log_mixture = log_of_positive("RationalQuadratic", "mixture", mixture)
+        self.log_mixture = log_of_positive("RationalQuadratic", "mixture", mixture, single=True)
 
     @property
     def mixture(self) -> Float[Array, ""]:
@@ -234,11 +235,14 @@ class Matern(AbstractRadial):
     smoothness: float = eqx.field(static=True)
 
     def __init__(self, smoothness: float, lengthscale: Numbers):
-        if smoothness <= 0 or (2 * smoothness) % 2 != 1:
+        advice = "It comes before the lengthscale: Matern(4.5, 0.2)."
+        given = real_number("Matern", "smoothness", smoothness, advice=advice)
+        if given <= 0 or (2 * given) % 2 != 1:
             raise InputError(
-                f"Matern: smoothness must be a half-integer 0.5, 1.5, 2.5, ...; got {smoothness}."
+                f"Matern: smoothness must be a half-integer 0.5, 1.5, 2.5, ...; got {smoothness}. "
+                f"{advice}"
             )
-        self.smoothness = float(smoothness)
+        self.smoothness = given
         self.log_lengthscale = log_of_positive("Matern", "lengthscale", lengthscale)
 
     def profile(self, s: Array, highest: int) -> tuple[Array | None, list[Array | float]]:

@@ -7,10 +7,11 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from kernelpde.checking import function
 from kernelpde.errors import InputError
 from kernelpde.kernels._composed import AbstractComposed, Pairing
 from kernelpde.kernels._operators import chained, number
-from kernelpde.kernels._parameters import per_coordinate
+from kernelpde.kernels._parameters import called, per_coordinate
 from kernelpde.kernels._radial import AbstractRadial
 
 
@@ -34,10 +35,17 @@ class Warped(AbstractComposed):
             raise InputError(
                 f"Warped: expected a radial kernel such as Gaussian or Matern; got {self.kernel!r}."
             )
+        function("Warped", "the warp", self.warp, "a function of a point that returns a vector")
 
     def fields(self, x: Float[Array, "d"]) -> Float[Array, "n"]:
         """gᵢ / ℓᵢ."""
-        moved = jnp.atleast_1d(self.warp(x))
+
+        def given(place: Array) -> Array:
+            return jnp.atleast_1d(self.warp(place))
+
+        moved = called("Warped", "the warp", given, x)
+        if moved.ndim != 1:
+            raise InputError(f"Warped: the warp must return a vector; got shape {moved.shape}.")
         inverse = jnp.exp(-self.kernel.log_lengthscale)
         return moved * jnp.stack(per_coordinate("Warped", "lengthscale", inverse, len(moved)))
 

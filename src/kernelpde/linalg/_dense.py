@@ -5,15 +5,25 @@ from typing import TypeAlias
 
 import equinox as eqx
 import jax
+import jax.core
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
+from kernelpde.checking import real_number, whole_number
 from kernelpde.errors import InputError
 from kernelpde.linalg._cholesky import cholesky, restored, solve_half, solve_other_half, solve_with
 from kernelpde.linalg._result import LINEAR
 
 Product: TypeAlias = Callable[[Float[Array, "M"]], Float[Array, "M"]]
 """v ↦ Kv."""
+
+
+def check_nuggets(owner: str, nugget: float, largest: float, *, zero: bool = True) -> None:
+    """Refuse nuggets that are not numbers from 0 to 1; 0 itself unless `zero`."""
+    given = real_number(owner, "nugget", nugget)
+    if not isinstance(given, jax.core.Tracer) and not (0 <= given <= 1 and (zero or given)):
+        raise InputError(f"{owner}: nugget must lie between 0 and 1; got {given}.")
+    real_number(owner, "largest_nugget", largest, at_least=0, at_most=1)
 
 
 class Dense(eqx.Module):
@@ -37,10 +47,8 @@ class Dense(eqx.Module):
     refinement: int = eqx.field(static=True, default=2)
 
     def __check_init__(self):
-        if isinstance(self.nugget, float | int) and not 0 <= self.nugget <= 1:
-            raise InputError(f"Dense: nugget must lie between 0 and 1; got {self.nugget}.")
-        if self.refinement < 0:
-            raise InputError(f"Dense: refinement must not be negative; got {self.refinement}.")
+        check_nuggets("Dense", self.nugget, self.largest_nugget)
+        whole_number("Dense", "refinement", self.refinement, at_least=0)
 
     def factorize(
         self,

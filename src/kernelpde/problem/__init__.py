@@ -7,8 +7,12 @@ from kernelpde.problem._condition import LearnedNoise as LearnedNoise
 from kernelpde.problem._fields import ComplexField as ComplexField
 from kernelpde.problem._fields import Field as Field
 from kernelpde.problem._fields import Parameter as Parameter
+from kernelpde.problem._persistence import check_make as check_make
 from kernelpde.problem._persistence import kernel_numbers as kernel_numbers
+from kernelpde.problem._persistence import kernel_probe as kernel_probe
+from kernelpde.problem._persistence import kernel_trees as kernel_trees
 from kernelpde.problem._persistence import load_kernels as load_kernels
+from kernelpde.problem._persistence import probe as probe
 from kernelpde.problem._persistence import save_kernels as save_kernels
 from kernelpde.problem._persistence import with_kernel_numbers as with_kernel_numbers
 from kernelpde.problem._problem import Problem as Problem

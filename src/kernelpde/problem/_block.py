@@ -9,9 +9,18 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from kernelpde.arrays import Numbers
+from kernelpde.checking import points as checked_points
+from kernelpde.checking import whole_number
 from kernelpde.errors import InputError
-from kernelpde.geometry import Averages, PointCloud
+from kernelpde.geometry import Averages, Patch, PointCloud
+from kernelpde.memory import require_bytes
 from kernelpde.problem._condition import Condition
+
+_FAR = 1e-3
+"""Points outside a domain by more than this part of its size do not belong to it."""
+
+_BYTES = 200.0
+"""What drawing a point takes at least."""
 
 
 class Block(eqx.Module):
@@ -88,14 +97,20 @@ def collocated(
                 f"Condition {name!r}: points given as an array have no normals and no data. "
                 "Describe the condition on a PointCloud instead."
             )
-        region, asked = PointCloud(asked, name=f"Condition {name!r}"), None
+        given = checked_points(f"Condition {name!r}", asked, dimension)
+        _refuse_outside(name, region, given)
+        region, asked = PointCloud(given, name=f"Condition {name!r}"), None
     if asked is None and not isinstance(region, PointCloud | Averages):
         raise InputError(
             f"Condition {name!r}: no number of points given. "
             f"Expected points={{{name!r}: 300, ...}}."
         )
     rng = np.random.default_rng([seed, zlib.crc32(name.encode())])
-    sample = region.sample(None if asked is None else int(np.asarray(asked)), rng, sampling)
+    if asked is not None:
+        asked = whole_number(f"Condition {name!r}", "the number of points", asked)
+        advice = "Take fewer points."
+        require_bytes(f"Condition {name!r}: {asked} points", _BYTES * asked, advice)
+    sample = region.sample(asked, rng, sampling)
     if sample.points.shape[1] != dimension:
         raise InputError(
             f"Condition {name!r}: expected points with {dimension} coordinates; "
@@ -113,6 +128,18 @@ def collocated(
         jnp.asarray(noise),
         None if weights is None else jnp.asarray(weights),
     )
+
+
+def _refuse_outside(name: str, region: object, points: np.ndarray) -> None:
+    if not isinstance(region, Patch) or region.beyond is None:
+        return
+    far = np.flatnonzero(region.beyond(points) > _FAR)
+    if len(far):
+        raise InputError(
+            f"Condition {name!r}: {len(far)} of its {len(points)} points lie outside the domain, "
+            f"for example {points[far[0]].tolist()}. Coordinates come in the order "
+            f"{region.space.coordinates}."
+        )
 
 
 def _refuse_duplicates(name: str, points: np.ndarray) -> None:

@@ -1,13 +1,15 @@
 """What is asked of the fields: a residual on a region, with its noise and data."""
 
+import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from kernelpde.arrays import Numbers
+from kernelpde.checking import finite, function, listed, named, numbers, real_number, shown
 from kernelpde.errors import InputError
-from kernelpde.geometry import AbstractRegion, Averages, PointCloud
+from kernelpde.geometry import AbstractDomain, AbstractRegion, Averages, PointCloud
 
 
 @dataclass(frozen=True)
@@ -22,8 +24,7 @@ class LearnedNoise:
     start: float
 
     def __post_init__(self):
-        if not (np.isfinite(self.start) and self.start > 0):
-            raise InputError(f"LearnedNoise: expected a positive start; got {self.start}.")
+        real_number("LearnedNoise", "start", self.start, above=0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +52,18 @@ class Condition:
     data: Mapping[str, Numbers] = field(default_factory=dict)
 
     def __post_init__(self):
+        if not isinstance(self.name, str) or not self.name:
+            raise InputError(
+                f"Condition: the name must be a word such as 'equation'; got {shown(self.name)}. "
+                "The order is Condition(name, where, residual)."
+            )
+        if isinstance(self.where, AbstractDomain | str) or self.where is None:
+            raise InputError(
+                f"Condition {self.name!r}: expected where it holds, a region or points; got "
+                f"{shown(self.where)}. Use box.interior or box.boundary."
+            )
+        expected = "a function such as lambda x, u: u.laplacian - 1"
+        function(f"Condition {self.name!r}", "the residual", self.residual, expected)
         if not isinstance(self.where, AbstractRegion):
             cloud = PointCloud(self.where, name=f"Condition {self.name!r}")
             object.__setattr__(self, "where", cloud)
@@ -67,26 +80,46 @@ class Condition:
                 f"Condition {self.name!r}: data and noise per point need points of their own; "
                 "give an array of points or a PointCloud instead of a region to draw from."
             )
-        arrays = {key: np.asarray(values, dtype=float) for key, values in self.data.items()}
+        if noise.ndim and len(noise) != count:
+            raise InputError(
+                f"Condition {self.name!r}: expected one noise, or one for each of {count} points; "
+                f"got {len(noise)}."
+            )
+        owner = f"Condition {self.name!r}"
+        self._check_data(owner)
+        arrays = {key: numbers(owner, f"data {key!r}", v) for key, v in self.data.items()}
         for key, values in arrays.items():
             if values.shape[:1] != (count,):
                 raise InputError(
                     f"Condition {self.name!r}: expected {count} rows in data {key!r}, one per "
                     f"point; got shape {values.shape}."
                 )
-            if not np.isfinite(values).all():
-                row = int(np.argwhere(~np.isfinite(values))[0, 0])
-                raise InputError(
-                    f"Condition {self.name!r}: data {key!r} hold a NaN or infinite entry in row "
-                    f"{row}. Remove missing measurements together with their points."
-                )
+            advice = "Remove missing measurements together with their points."
+            finite(owner, f"data {key!r}", values, advice)
         object.__setattr__(self, "data", arrays)
+
+    def _check_data(self, owner: str) -> None:
+        """Data that the residual has no argument for would be left out unnoticed."""
+        keys = self.data if isinstance(self.data, Mapping) else ()
+        named(owner, "data", self.data, keys, None, "Write data={'y': values}.")
+        try:
+            arguments = inspect.signature(self.residual).parameters
+        except (TypeError, ValueError):
+            return
+        if any(a.kind is a.VAR_KEYWORD for a in arguments.values()):
+            return
+        for key in self.data:
+            if key not in list(arguments)[1:]:
+                raise InputError(
+                    f"{owner}: data {key!r} is no argument of the residual, which takes "
+                    f"{listed(arguments)}. Add it, or leave it out of data."
+                )
 
     @property
     def noise_level(self) -> np.ndarray:
         """The standard deviation of the noise, as it is now."""
         given = self.noise.start if isinstance(self.noise, LearnedNoise) else self.noise
-        return np.asarray(given, dtype=float)
+        return numbers(f"Condition {self.name!r}", "noise", given)
 
     @property
     def region(self) -> AbstractRegion:

@@ -2,14 +2,30 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from keyword import iskeyword
 from typing import TypeAlias
 
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float
 
+from kernelpde.checking import instance, real_number, shown, truth
 from kernelpde.errors import InputError
 from kernelpde.kernels import AbstractKernel, Constant, freeze
+
+
+def _check_name(owner: str, name: str) -> None:
+    if not isinstance(name, str) or not name.isidentifier() or iskeyword(name):
+        raise InputError(
+            f"{owner}: a name must be usable as an argument of a residual; got {shown(name)}."
+        )
+    if name == "normal":
+        raise InputError(
+            f"{owner}: 'normal' is what residuals call the outward normal; take another name."
+        )
+
+
+def _check_kernel(owner: str, kernel: AbstractKernel) -> None:
+    instance(owner, "the kernel", kernel, AbstractKernel, "a kernel such as Gaussian(0.2)")
 
 
 @dataclass(frozen=True)
@@ -20,15 +36,8 @@ class Field:
     kernel: AbstractKernel
 
     def __post_init__(self):
-        if not self.name.isidentifier():
-            raise InputError(
-                f"Field: a name must be usable as an argument of a residual; got {self.name!r}."
-            )
-        if not isinstance(self.kernel, AbstractKernel):
-            raise InputError(
-                f"Field {self.name!r}: expected a kernel such as Gaussian(0.2); "
-                f"got {self.kernel!r}."
-            )
+        _check_name("Field", self.name)
+        _check_kernel(f"Field {self.name!r}", self.kernel)
 
 
 @dataclass(frozen=True)
@@ -48,6 +57,11 @@ class ComplexField:
     name: str
     kernel: AbstractKernel
     imaginary: AbstractKernel | None = None
+
+    def __post_init__(self):
+        _check_name("ComplexField", self.name)
+        for kernel in (self.kernel, self.kernel if self.imaginary is None else self.imaginary):
+            _check_kernel(f"ComplexField {self.name!r}", kernel)
 
     @property
     def parts(self) -> tuple[Field, Field]:
@@ -77,13 +91,15 @@ class Parameter:
     positive: bool = False
 
     def __post_init__(self):
-        if not (np.isfinite(self.mean) and np.isfinite(self.deviation) and self.deviation > 0):
-            raise InputError(
-                f"Parameter {self.name!r}: expected a finite mean and a positive standard "
-                f"deviation; got {self.mean} and {self.deviation}."
-            )
+        _check_name("Parameter", self.name)
+        owner = f"Parameter {self.name!r}"
+        real_number(owner, "the mean", self.mean)
+        real_number(owner, "the standard deviation", self.deviation, above=0)
+        truth(owner, "positive", self.positive)
         if self.positive and self.mean <= 0:
-            raise InputError(f"Parameter {self.name!r}: a positive one with mean {self.mean}.")
+            raise InputError(
+                f"{owner}: a positive parameter needs a positive mean, its median; got {self.mean}."
+            )
 
     @property
     def field(self) -> Field:
@@ -109,6 +125,14 @@ def real_fields(
     fields: Sequence[Unknown],
 ) -> tuple[tuple[Field, ...], tuple[tuple[str, int, int], ...], tuple[Parameter, ...]]:
     """All real fields, name and part numbers of the complex ones, and the parameters."""
+    if not isinstance(fields, Sequence) or isinstance(fields, str):
+        raise InputError(
+            f"Problem: fields must be a list, such as [Field('u', Gaussian(0.2))]; got "
+            f"{shown(fields)}."
+        )
+    for field in fields:
+        expected = "such as Field('u', Gaussian(0.2)), a ComplexField or a Parameter"
+        instance("Problem", "every field", field, (Field, ComplexField, Parameter), expected)
     flat: list[Field] = []
     pairs, parameters = [], []
     for field in fields:

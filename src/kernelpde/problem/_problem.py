@@ -1,8 +1,10 @@
 """A problem: fields and the conditions that determine them."""
 
+import inspect
 from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import replace
+from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -10,9 +12,26 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from kernelpde.arrays import Numbers
+from kernelpde.checking import (
+    did_you_mean,
+    instance,
+    listed,
+    numbers,
+    one_of,
+    shown,
+    whole_number,
+)
 from kernelpde.errors import InputError
 from kernelpde.functionals import Balanced, Frame, Kernels, Mixed
-from kernelpde.geometry import AbstractRegion, Averages, Patch, Patches, PointCloud, Space
+from kernelpde.geometry import (
+    METHODS,
+    AbstractRegion,
+    Averages,
+    Patch,
+    Patches,
+    PointCloud,
+    Space,
+)
 from kernelpde.kernels import (
     AbstractKernel,
     all_numbers,
@@ -23,8 +42,9 @@ from kernelpde.precision import require_float64
 from kernelpde.problem._balance import at_zero, extents_of, field_exponents
 from kernelpde.problem._block import Block, collocated
 from kernelpde.problem._condition import Condition, LearnedNoise
-from kernelpde.problem._fields import Unknown, real_fields
+from kernelpde.problem._fields import Field, Unknown, real_fields
 from kernelpde.problem._residual import Equation, trace_residual
+from kernelpde.problem._smoothness import check_smooth
 
 
 class Problem:
@@ -46,8 +66,9 @@ class Problem:
         mixing: Numbers | None = None,
     ):
         require_float64()
-        if not conditions or not fields:
+        if not conditions or (isinstance(fields, Sequence) and not fields):
             raise InputError("Problem: expected at least one condition and one field.")
+        _check_conditions(conditions)
         flat, pairs, self.parameters = real_fields(fields)
         for what, names in (
             ("condition", [c.name for c in conditions]),
@@ -65,6 +86,18 @@ class Problem:
             raise InputError("Problem: mixing is for fields alone; there are also parameters.")
         self.exponents: np.ndarray | None = None
         self._trace()
+        _check_arguments(conditions, self.fields, pairs, mixing is not None)
+        check_smooth(self.fields, self.residuals, [c.region for c in conditions])
+
+    def __copy__(self) -> "Problem":
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        return other
+
+    def __reduce__(self):
+        # What residuals are compiled to stays behind: another process traces them anew.
+        kept = {name: value for name, value in self.__dict__.items() if name not in _TRACED}
+        return _rebuilt, (kept,)
 
     def _bound(self, kernel: AbstractKernel) -> AbstractKernel:
         """A kernel that knows the domain's coordinates and periods."""
@@ -86,6 +119,14 @@ class Problem:
             other.mixing, kernels = kernels.mixing, kernels.latents
         elif isinstance(kernels, Balanced):
             other.exponents, kernels = np.asarray(kernels.exponents), kernels.latents
+        if not isinstance(kernels, Sequence) or len(kernels) != len(self.fields):
+            raise InputError(
+                f"with_kernels: expected a list of {len(self.fields)} kernels, one for each of "
+                f"{listed(f.name for f in self.fields)}; got {shown(kernels)}."
+            )
+        for kernel in kernels:
+            expected = "a kernel such as Gaussian(0.2)"
+            instance("with_kernels", "every entry", kernel, AbstractKernel, expected)
         other.fields = tuple(
             replace(f, kernel=self._bound(k)) for f, k in zip(self.fields, kernels, strict=True)
         )
@@ -138,6 +179,7 @@ class Problem:
 
     def with_conditions(self, conditions: Sequence[Condition]) -> "Problem":
         """The same fields and kernels under other conditions."""
+        _check_conditions(conditions)
         other = copy(self)
         other.conditions = tuple(conditions)
         other.space = _common_space(conditions)
@@ -156,8 +198,8 @@ class Problem:
         other._trace()
         if not other._computed_by(equations):
             raise InputError(
-                "A residual is another one each time it is called. Random numbers belong into data, "
-                "drawn once."
+                "A residual is another one each time it is called. Random numbers belong into "
+                "data, drawn once."
             )
         return other
 
@@ -208,14 +250,20 @@ class Problem:
         names = [f.name for f in self.fields]
         if name not in names:
             known = [*(name for name, *_ in self.complex_fields), *names]
-            raise InputError(f"Unknown field {name!r}; the problem has {', '.join(known)}.")
+            raise InputError(
+                f"Unknown field {name!r}; the problem has {', '.join(known)}."
+                f"{did_you_mean(name, known)}"
+            )
         return names.index(name)
 
     def condition_index(self, name: str) -> int:
         """The number of a condition."""
         names = [c.name for c in self.conditions]
         if name not in names:
-            raise InputError(f"Unknown condition {name!r}; the problem has {', '.join(names)}.")
+            raise InputError(
+                f"Unknown condition {name!r}; the problem has {', '.join(names)}."
+                f"{did_you_mean(name, names)}"
+            )
         return names.index(name)
 
     def row_count(self, blocks: Sequence[Block]) -> int:
@@ -249,14 +297,18 @@ class Problem:
         - `seed`: a number.
         - `sampling`: one of `kernelpde.geometry.METHODS`.
         """
-        points = dict(points or {})
+        points = {} if points is None else points
         names = [c.name for c in self.conditions]
-        unknown = set(points) - set(names)
+        example = {names[0]: 300}
+        instance("solve", "points", points, Mapping, f"a dictionary such as {example}")
+        unknown = [name for name in points if name not in names]
         if unknown:
             raise InputError(
-                f"points names {', '.join(map(repr, sorted(unknown)))}, but the conditions are "
-                f"{', '.join(map(repr, names))}."
+                f"points names {listed(unknown)}, but the conditions are {listed(names)}."
+                f"{did_you_mean(unknown[0], names)}"
             )
+        whole_number("points", "the seed", seed, at_least=0)
+        one_of("points", "sampling", sampling, METHODS)
         return tuple(
             collocated(condition, len(self.space.coordinates), points, seed, sampling)
             for condition in self.conditions
@@ -298,13 +350,60 @@ def refuse_at_zero(problem: Problem, blocks: tuple[Block, ...]) -> None:
 
 
 def _square(mixing: Numbers, size: int) -> Float[Array, "F F"]:
-    matrix = np.asarray(mixing, dtype=np.float64)
+    matrix = numbers("Problem", "mixing", mixing)
     if matrix.shape != (size, size) or not np.isfinite(matrix).all():
         raise InputError(
             f"Problem: mixing must be a matrix of {size} x {size} numbers, one row per real field; "
             f"got shape {matrix.shape}."
         )
     return jnp.asarray(matrix)
+
+
+_TRACED = ("residuals", "_forms")
+
+
+def _rebuilt(kept: dict[str, Any]) -> Problem:
+    """A problem from what was pickled of it."""
+    require_float64()
+    problem = object.__new__(Problem)
+    problem.__dict__.update(kept)
+    problem._trace()
+    return problem
+
+
+def _check_conditions(conditions: Sequence[Any]) -> None:
+    if not isinstance(conditions, Sequence) or not conditions:
+        raise InputError(f"Problem: expected a list of conditions; got {shown(conditions)}.")
+    for condition in conditions:
+        expected = "a Condition; a list of them is unpacked, Problem(*conditions, fields=...)"
+        instance("Problem", "every condition", condition, Condition, expected)
+
+
+def _check_arguments(
+    conditions: Sequence[Condition],
+    fields: Sequence[Field],
+    pairs: Sequence[tuple[str, int, int]],
+    mixed: bool,
+) -> None:
+    """Names that mean two things, and fields that nothing is asked of."""
+    parts = {fields[i].name: name for name, *both in pairs for i in both}
+    names = {field.name for field in fields} | set(parts.values())
+    used: set[str] = set()
+    for condition in conditions:
+        for key in condition.data:
+            if key in names or key == "normal":
+                raise InputError(
+                    f"Condition {condition.name!r}: data {key!r} has the name of a field or of the "
+                    "normal; call it something else."
+                )
+        used |= set(inspect.signature(condition.residual).parameters)
+    # Mixed fields say something about each other without a condition.
+    idle = [f.name for f in fields if not used & {f.name, parts.get(f.name, f.name)}]
+    if idle and not mixed:
+        raise InputError(
+            f"Problem: no condition has the field {idle[0]!r} among its arguments, so that nothing "
+            "determines it. Leave it out, or add its equations."
+        )
 
 
 def _arrays(data: Mapping[str, Numbers]) -> dict[str, Array]:

@@ -5,7 +5,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from kernelpde.archive import versions
+from kernelpde.archive import replacing, versions, writing
+from kernelpde.checking import did_you_mean
 from kernelpde.errors import InputError
 from kernelpde.reproduce._cases import Run
 from kernelpde.reproduce._figures import draw_charts_of, draw_solution
@@ -40,9 +41,13 @@ def reproduce(
     """
     unknown = [name for name in names if name not in PARTS]
     if unknown:
-        raise InputError(f"reproduce: unknown part {unknown[0]!r}; there are {', '.join(PARTS)}.")
+        raise InputError(
+            f"reproduce: unknown part {unknown[0]!r}; there are {', '.join(PARTS)}."
+            f"{did_you_mean(unknown[0], PARTS)}"
+        )
     directory = Path(out)
-    directory.mkdir(parents=True, exist_ok=True)
+    with writing(directory / "reproduce.md"):
+        pass
     found, figures = {}, {}
     for name in PARTS:
         if not names or name in names:
@@ -101,6 +106,5 @@ def _part(name: str, quick: bool, directory: Path, say: Callable[[str], None]) -
 
 
 def _write(path: Path, report: dict[str, Any]) -> None:
-    beside = path.with_name(path.name + ".part")
-    beside.write_text(json.dumps(report, indent=1) + "\n")
-    beside.replace(path)
+    with replacing(path) as beside:
+        beside.write_text(json.dumps(report, indent=1) + "\n")

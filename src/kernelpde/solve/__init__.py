@@ -1,5 +1,10 @@
 """Solving problems with given kernels."""
 
+from kernelpde.solve._arguments import check_common as check_common
+from kernelpde.solve._arguments import check_method as check_method
+from kernelpde.solve._arguments import check_problem as check_problem
+from kernelpde.solve._arguments import check_solution as check_solution
+from kernelpde.solve._arguments import check_solver as check_solver
 from kernelpde.solve._persistence import load_solution as load_solution
 from kernelpde.solve._persistence import save_solution as save_solution
 from kernelpde.solve._persistence import solution_notes as solution_notes

@@ -8,12 +8,23 @@ import jax.numpy as jnp
 import numpy as np
 
 from kernelpde.archive import read_archive, write_archive
+from kernelpde.checking import instance
 from kernelpde.errors import InputError
-from kernelpde.functionals import Functionals, Term
-from kernelpde.problem import Problem, kernel_numbers, with_kernel_numbers
+from kernelpde.functionals import Balanced, Functionals, Term
+from kernelpde.kernels import make_of
+from kernelpde.problem import (
+    Problem,
+    check_make,
+    kernel_numbers,
+    kernel_probe,
+    kernel_trees,
+    probe,
+    with_kernel_numbers,
+)
+from kernelpde.solve._arguments import check_problem, check_solution
 from kernelpde.solve._result import RESULT
 from kernelpde.solve._solution import History, Record, Solution
-from kernelpde.systems import Local
+from kernelpde.systems import Local, Metric
 
 _KIND, _VERSION = "kernelpde solution", 1
 
@@ -29,6 +40,9 @@ def save_solution(
     - `solution`: what to write.
     - `notes`: facts to be kept with it, whatever JSON can hold.
     """
+    check_solution("save_solution", solution)
+    if notes is not None:
+        instance("save_solution", "notes", notes, dict, "a dictionary of facts")
     arrays: dict[str, Any] = {
         f"kernels.{name}": leaf for name, leaf in kernel_numbers(solution.problem).items()
     }
@@ -39,8 +53,15 @@ def save_solution(
     for n, batch in enumerate(batches):
         arrays |= {f"points.{n}": batch.points, f"coefficients.{n}": batch.coefficients}
     if local is not None:
-        arrays |= {"local.values": local.values, "local.metric": local.metric}
+        arrays |= {"local.values": local.values, "local.metric": local.metric.scale}
+    arrays["probe.kernels"] = kernel_probe(solution.problem, solution.blocks)
+    for n, (residual, block) in enumerate(
+        zip(solution.problem.residuals, solution.blocks, strict=True)
+    ):
+        arrays[f"probe.{n}"] = probe(residual, block)
+    sizes = solution.problem.exponents
     facts = {
+        "make": make_of(kernel_trees(solution.problem)),
         "fields": [field.name for field in solution.problem.fields],
         "conditions": [condition.name for condition in solution.problem.conditions],
         "coordinates": list(solution.problem.space.coordinates),
@@ -52,6 +73,8 @@ def save_solution(
         "nugget": solution.nugget,
         "condition": solution.condition,
         "solver": solution.solver,
+        "between": solution.between,
+        "exponents": None if sizes is None else sizes.tolist(),
         "local": None if local is None else {"reach": local.reach, "jitter": local.jitter},
         "history": [vars(record) for record in solution.history],
         "notes": notes or {},
@@ -74,8 +97,9 @@ def load_solution(path: str | Path, problem: Problem) -> Solution:
 
     - `path`: written by `save_solution`.
     - `problem`: the problem that was solved, its kernels of the same make, whatever their numbers:
-      formulas are in your program, not in the file.
+      formulas are in your program, not in the file. Other equations and other kernels are refused.
     """
+    check_problem("load_solution", problem)
     facts, arrays = read_archive(path, _KIND, _VERSION)
     try:
         return _loaded(facts, arrays, problem)
@@ -124,7 +148,7 @@ def _loaded(facts: dict[str, Any], arrays: dict[str, np.ndarray], problem: Probl
         function = Local(
             expansion[0],
             jnp.asarray(values),
-            metric,
+            Metric(metric, problem.space.periods or (None,) * dimension),
             float(facts["local"]["reach"]),
             float(facts["local"]["jitter"]),
         )
@@ -138,8 +162,29 @@ def _loaded(facts: dict[str, Any], arrays: dict[str, np.ndarray], problem: Probl
     blocks = jax.tree.unflatten(
         structure, [jnp.asarray(arrays[f"block.{n}"]) for n in range(len(leaves))]
     )
+    known = with_kernel_numbers(problem, numbers)
+    if facts.get("exponents") is not None:
+        exponents = jnp.asarray(np.asarray(facts["exponents"], dtype=np.int64))
+        if exponents.shape != (len(known.fields),):
+            raise InputError(
+                f"has sizes of {exponents.shape} fields; expected {len(known.fields)}."
+            )
+        trees = kernel_trees(known)
+        assert isinstance(trees, tuple)
+        known = known.with_kernels(Balanced(trees, exponents))
+    check_make(facts.get("make"), known)
+    if not _same(arrays["probe.kernels"], kernel_probe(known, blocks)):
+        raise InputError("its kernels have another formula, or other numbers that are held.")
+    for n, (condition, residual, block) in enumerate(
+        zip(known.conditions, known.residuals, blocks, strict=True)
+    ):
+        if not _same(arrays[f"probe.{n}"], probe(residual, block)):
+            raise InputError(
+                f"the equation of condition {condition.name!r} is another one. Load it with the "
+                "problem that was solved."
+            )
     return Solution(
-        with_kernel_numbers(problem, numbers),
+        known,
         blocks,
         function,
         {name: dict(sizes) for name, sizes in facts["residuals"].items()},
@@ -148,4 +193,9 @@ def _loaded(facts: dict[str, Any], arrays: dict[str, np.ndarray], problem: Probl
         float(facts["condition"]),
         History(Record(**record) for record in facts["history"]),
         str(facts.get("solver", "")),
+        dict(facts.get("between", {})),
     )
+
+
+def _same(one: np.ndarray, other: np.ndarray) -> bool:
+    return one.shape == other.shape and np.allclose(one, other, rtol=1e-6, atol=0, equal_nan=True)

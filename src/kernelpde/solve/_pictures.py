@@ -1,12 +1,14 @@
 """Pictures of solutions, and grids to look at them on."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from kernelpde.checking import function, instance, named
 from kernelpde.drawing import Chart, Curve, Panel, draw_charts, draw_panels, labelled
 from kernelpde.errors import InputError
 from kernelpde.geometry import Grid, bounding_box, grid_over
@@ -41,14 +43,16 @@ def grid_of(
     """
     names = problem.space.coordinates
     regions = [condition.region for condition in problem.conditions]
-    held = dict(at or {})
+    held = {} if at is None else at
+    instance("A grid", "at", held, Mapping, 'a dictionary such as {"t": 0.5}')
+    held = dict(held)
     if free is not None:
         middles = bounding_box(regions).mean(1)
         for name, middle in list(zip(names, middles, strict=True))[::-1]:
             if len(names) - len(held) > free and name not in held:
                 held[name] = float(middle)
     left = len(names) - len([name for name in held if name in names])
-    return grid_over(regions, names, counts or _RESOLUTION.get(left, 41), held)
+    return grid_over(regions, names, _RESOLUTION.get(left, 41) if counts is None else counts, held)
 
 
 def plot_solution(
@@ -69,6 +73,9 @@ def plot_solution(
     line = len(grid.axes) == 1
     panels: list[Panel] = []
     names = field_names(problem) if fields is None else list(fields)
+    known = [*field_names(problem), *(f.name for f in problem.fields)]
+    for what, given in (("references", references), ("deviations", deviations)):
+        named("plot", what, given, known, partial(function, expected="a function of points"))
     for number, name in enumerate(names):
         values = np.asarray(solution[name](where))
         truth = np.asarray(references[name](where)) if name in references else None

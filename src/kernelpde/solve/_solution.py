@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING
 
 import equinox as eqx
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Complex, Float
 
 from kernelpde.arrays import Numbers
+from kernelpde.checking import numbers
 from kernelpde.compiling import compiled
 from kernelpde.errors import InputError
 from kernelpde.functionals import DEFAULT_MEMORY, Functionals, Kernels, Term, jets
+from kernelpde.precision import require_float64
 from kernelpde.problem import Block, Problem
 from kernelpde.solve._between import ALONE, LIMIT
 from kernelpde.solve._pictures import plot_lengthscales, plot_records, plot_solution
@@ -216,7 +217,8 @@ class Solution:
         self, terms: tuple[Term, ...], points: Numbers, *, memory: int = DEFAULT_MEMORY
     ) -> Float[Array, "... T"]:
         """Jet entries at points, computed in chunks of at most `memory` bytes."""
-        where = np.asarray(points, dtype=np.float64)
+        require_float64()
+        where = numbers("Solution", "points", points)
         dimension = len(self.problem.space.coordinates)
         if where.ndim < 1 or where.shape[-1] != dimension:
             raise InputError(
@@ -236,8 +238,15 @@ class Solution:
         Not for conditions that use normals or data of their own points.
         """
         residual = self.problem.residuals[self.problem.condition_index(condition)]
-        where = jnp.asarray(np.asarray(points, dtype=np.float64))
-        return _true_residual(residual, where, self.jets(residual.terms, where))
+        where = numbers("residual", "points", points)
+        if where.ndim != 2:
+            raise InputError(f"residual: expected points of shape (n, d); got {where.shape}.")
+        if residual.uses_normal or residual.data:
+            raise InputError(
+                f"residual: condition {condition!r} uses normals or data of its own points, and "
+                "has no residual elsewhere."
+            )
+        return _true_residual(residual, jnp.asarray(where), self.jets(residual.terms, where))
 
     def plot(
         self,
@@ -294,11 +303,11 @@ class Solution:
         rows = self.problem.row_count(self.blocks)
         state = "converged" if self.converged else "NOT converged"
         lines = [f"Solution: {state} after {self.steps} steps. {self.reason}"]
-        numbers = self.parameters
+        known = self.parameters
         lines += [
-            f"  field {f.name}: {f.kernel!r}" for f in self.problem.fields if f.name not in numbers
+            f"  field {f.name}: {f.kernel!r}" for f in self.problem.fields if f.name not in known
         ]
-        lines += [f"  parameter {name} = {value:.6g}" for name, value in numbers.items()]
+        lines += [f"  parameter {name} = {value:.6g}" for name, value in known.items()]
         for block, (name, sizes) in zip(self.blocks, self.residuals.items(), strict=True):
             size = self.between.get(name)
             lines.append(

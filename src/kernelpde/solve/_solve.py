@@ -12,10 +12,11 @@ from jax.sharding import Mesh
 from jaxtyping import Array
 
 from kernelpde.arrays import Numbers
-from kernelpde.errors import InputError, SolveError
+from kernelpde.errors import SolveError
 from kernelpde.linalg import LINEAR
 from kernelpde.precision import require_float64
 from kernelpde.problem import Block, Problem, refuse_at_zero
+from kernelpde.solve._arguments import check_solve
 from kernelpde.solve._between import LIMIT, between_points
 from kernelpde.solve._result import RESULT
 from kernelpde.solve._solution import History, Record, Solution
@@ -157,8 +158,19 @@ def solve(
     A `Solution`.
     """
     require_float64()
-    if max_steps < 1:
-        raise InputError(f"solve: max_steps must be at least 1; got {max_steps}.")
+    check_solve(
+        problem,
+        points,
+        blocks,
+        start,
+        method,
+        solver,
+        mesh,
+        tolerance,
+        max_steps,
+        throw,
+        callback,
+    )
     method = LevenbergMarquardt() if method is None else method
     problem = problem.current()
     if blocks is None:

@@ -13,6 +13,7 @@ from kernelpde.systems._local import Nearby as Nearby
 from kernelpde.systems._low_rank import LowRank as LowRank
 from kernelpde.systems._low_rank import LowRankPlan as LowRankPlan
 from kernelpde.systems._low_rank import LowRankSolved as LowRankSolved
+from kernelpde.systems._metric import Metric as Metric
 from kernelpde.systems._sparse import Sparse as Sparse
 from kernelpde.systems._sparse import SparsePlan as SparsePlan
 from kernelpde.systems._system import AbstractPlan as AbstractPlan

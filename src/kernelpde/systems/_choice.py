@@ -7,9 +7,10 @@ from typing import TypeAlias
 import equinox as eqx
 from jax.sharding import Mesh
 
+from kernelpde.checking import whole_number
 from kernelpde.errors import InputError, RankError
 from kernelpde.functionals import Kernels, one_axis
-from kernelpde.linalg import Dense
+from kernelpde.linalg import Dense, check_nuggets
 from kernelpde.memory import LEARN, SOLVE, fits, require_bytes, require_memory
 from kernelpde.problem import Block, Residual
 from kernelpde.systems._cost import in_words, operations_per_second
@@ -45,6 +46,10 @@ class Automatic(eqx.Module):
     nugget: float = 1e-12
     largest_nugget: float = 1e-6
     refinement: int = eqx.field(static=True, default=2)
+
+    def __check_init__(self):
+        check_nuggets("Automatic", self.nugget, self.largest_nugget)
+        whole_number("Automatic", "refinement", self.refinement, at_least=0)
 
 
 Solver: TypeAlias = Automatic | Dense | LowRank | Sparse

@@ -27,7 +27,7 @@ import numpy as np
 from jax.sharding import Mesh
 from jaxtyping import Array, Float, Int
 
-from kernelpde.errors import InputError
+from kernelpde.checking import real_number, whole_number
 from kernelpde.functionals import (
     Functionals,
     Kernels,
@@ -41,7 +41,15 @@ from kernelpde.functionals import (
     padded,
     rows_shared,
 )
-from kernelpde.linalg import LINEAR, Dense, DenseFactor, cholesky, solve_half, solve_with
+from kernelpde.linalg import (
+    LINEAR,
+    Dense,
+    DenseFactor,
+    check_nuggets,
+    cholesky,
+    solve_half,
+    solve_with,
+)
 from kernelpde.problem import Block, Residual, Rows
 from kernelpde.systems._features import Features
 from kernelpde.systems._left_out import LowRankLeftOut
@@ -78,8 +86,10 @@ class LowRank(eqx.Module):
     max_rank: int = eqx.field(static=True, default=2048)
 
     def __check_init__(self):
-        if isinstance(self.nugget, float | int) and not 0 < self.nugget <= 1:
-            raise InputError(f"LowRank: nugget must lie between 0 and 1; got {self.nugget}.")
+        check_nuggets("LowRank", self.nugget, self.largest_nugget, zero=False)
+        if self.tolerance is not None:
+            real_number("LowRank", "tolerance", self.tolerance, above=0)
+        whole_number("LowRank", "max_rank", self.max_rank, at_least=1)
 
     def pivots(
         self, kernels: Kernels, residuals: tuple[Residual, ...], blocks: tuple[Block, ...]

@@ -22,10 +22,11 @@ import numpy as np
 from jax.sharding import Mesh
 from jaxtyping import Array, Bool, Float, Int
 
+from kernelpde.checking import real_number, whole_number
 from kernelpde.compiling import compiled
 from kernelpde.errors import InputError
 from kernelpde.functionals import Functionals, Kernels, Stack, Term, concatenate, gram_diagonal
-from kernelpde.linalg import LINEAR
+from kernelpde.linalg import LINEAR, check_nuggets
 from kernelpde.problem import Block, Residual, Rows
 from kernelpde.systems._factor import Factor, Pattern, factorised, precision_times
 from kernelpde.systems._local import Local, Nearby, local_jets, nearby
@@ -65,10 +66,11 @@ class Sparse(eqx.Module):
     max_iterations: int = eqx.field(static=True, default=200)
 
     def __check_init__(self):
-        if self.radius <= 0 or self.preconditioner_radius <= 0:
-            raise InputError(
-                f"Sparse: radii must be positive; got {self.radius}, {self.preconditioner_radius}."
-            )
+        check_nuggets("Sparse", self.nugget, self.largest_nugget)
+        for name in ("radius", "preconditioner_radius", "tolerance"):
+            real_number("Sparse", name, getattr(self, name), above=0)
+        real_number("Sparse", "jitter", self.jitter, at_least=0)
+        whole_number("Sparse", "max_iterations", self.max_iterations, at_least=1)
 
     def planned(
         self,

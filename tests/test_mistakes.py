@@ -1,0 +1,275 @@
+"""Mistakes of new users, of users of other libraries and of tired ones: each is refused in words.
+
+`benchmarks/mistakes.py` tries many more. Annotations are not enforced here, as they are not for a
+user: what is checked is what the library says itself.
+"""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+import kernelpde as kp
+from kernelpde import gallery, progress
+
+MODULES = {"jnp": jnp, "optax": optax, "gallery": gallery, "progress": progress}
+LINE, SQUARE = kp.Box(x=(0, 1)), kp.Box(x=(0, 1), y=(0, 1))
+FIVE = np.linspace(0, 1, 5)[:, None]
+FIELD = kp.Field("u", kp.Gaussian(0.3))
+POINTS = {"eq": 6, "bd": 2}
+
+
+def equation(x, u):
+    return -u.laplacian + u.value**3 - 5.0
+
+
+def zero(x, u):
+    return u.value
+
+
+def heat(x, u):
+    return u.d("t") - u.d("x", "x")
+
+
+def seen(x, u, y):
+    return u.value - y
+
+
+def problem(kernel=None) -> kp.Problem:
+    return kp.Problem(
+        kp.Condition("eq", LINE.interior, equation),
+        kp.Condition("bd", LINE.boundary, zero),
+        fields=[FIELD if kernel is None else kp.Field("u", kernel)],
+    )
+
+
+def data(**options) -> kp.Condition:
+    return kp.Condition("d", FIVE, seen, **{"data": {"y": np.zeros(5)}, **options})
+
+
+def solve(points=POINTS, **options):
+    return kp.solve(problem(), points, **options)
+
+
+def learn(**options):
+    return kp.learn(problem(), POINTS, **options)
+
+
+def march(*arguments, **options):
+    box = kp.Box(t=(0, 1), x=(0, 1), time="t")
+    conditions = [
+        kp.Condition("eq", box.interior, heat),
+        kp.Condition("bd", box.boundary, zero),
+        kp.Condition("initial", box.initial, zero),
+    ]
+    return kp.march(kp.Problem(*conditions, fields=[FIELD]), *arguments, **options)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def annotations_off():
+    from jaxtyping import config
+
+    config.update("jaxtyping_disable", True)
+    yield
+    config.update("jaxtyping_disable", False)
+
+
+@pytest.fixture(scope="module")
+def solution() -> kp.Solution:
+    return solve()
+
+
+KEY, NAN = jax.random.key(0), float("nan")
+WINDOWS = {"eq": 9, "bd": 6, "initial": 4}
+
+MISTAKES = {
+    # Domains and regions.
+    'kp.Box(x="ab")': "Box: x must hold numbers; got 'ab'",
+    'kp.Box(x=("0", "1"))': "Box: x must hold numbers",
+    "kp.Box(x=(0, 1j))": "must hold real numbers; got complex ones",
+    "kp.Box((0, 1), (0, 1))": "needs the name of its coordinate, as in Box(x=(0, 1)",
+    "kp.Box(x=(0, 1), periodic=3)": 'Write periodic="x"',
+    "kp.Box(x=(0, 1), time=3)": "the time coordinate 3 is not among 'x'",
+    "kp.Box(x=(-1e308, 1e308))": "with low < high",
+    'kp.Ball("ab", 1)': "Ball: center must hold numbers",
+    "kp.Ball([[0, 0], [1, 1]], 1)": "one finite number per coordinate",
+    'kp.Ball([0, 0], "one")': "Ball: radius must be a number; got 'one'",
+    'kp.Ball([0, 0], 1, ("x", "x"))': "expected 2 different coordinate names",
+    "SQUARE | 3": "The union needs two domains, such as Box or Ball; got 3",
+    "SQUARE + SQUARE": "Domains are joined by a | b",
+    'SQUARE["X=0"]': "Did you mean 'x=0'?",
+    "SQUARE[0]": "There is no boundary piece 0",
+    'SQUARE.at(x="a")': "Box.at: x must be a number; got 'a'",
+    "SQUARE.interior.sample(2.5, np.random.default_rng(0))": "must be a whole number; got 2.5",
+    "SQUARE.interior.sample(10, 0)": "such as np.random.default_rng(0); got 0",
+    'SQUARE.interior.sample(10, np.random.default_rng(0), "Sobol")': "Did you mean 'sobol'?",
+    "kp.united([])": "expected a list of boundary pieces",
+    "kp.united([SQUARE])": 'a piece such as box["x=0"]',
+    'kp.united([SQUARE.interior, SQUARE["x=0"]])': "Give each a condition of its own",
+    'kp.PointCloud([["a"], ["b"]])': "points must hold numbers",
+    "kp.PointCloud([[1.0], [2.0, 3.0]])": "points must hold rows of one length",
+    "kp.PointCloud(np.zeros((3, 0)))": "expected points of shape (n, d)",
+    "kp.PointCloud([[0.0, 0.0]], normals=[[0.0, 2.0]])": "normals must have length 1; got 2",
+    "kp.Averages(np.zeros((0, 3, 1)), np.zeros((0, 3)))": "none of them 0",
+    "kp.line_integrals([[0.0, 0.0]], [[0.0, 0.0]])": "begins where it ends",
+    "kp.line_integrals([[0.0]], [[1.0]], nodes=2.5)": "nodes must be a whole number; got 2.5",
+    "kp.region_averages([])": "such as [ball.interior]; got []",
+    "kp.region_averages([SQUARE])": "a region such as ball.interior",
+    # Kernels.
+    'kp.Gaussian("a")': "Gaussian: lengthscale must hold numbers; got 'a'",
+    "kp.Gaussian([])": "one number per coordinate; got an array of shape (0,)",
+    "kp.Gaussian(1j)": "must hold real numbers",
+    "kp.Gaussian(True)": "must hold numbers; got True",
+    "kp.Gaussian(lambda x: 0.1)": "lengthscale must hold numbers",
+    'kp.Matern("a", 0.5)': "It comes before the lengthscale: Matern(4.5, 0.2)",
+    "kp.Matern(0.3, 2.5)": "It comes before the lengthscale",
+    "kp.RationalQuadratic(0.3, [1, 2])": "mixture must be one number",
+    'kp.Periodic(0.3, "a")': "Periodic: period must hold numbers",
+    'kp.Polynomial("a")': "degree must be a whole number",
+    '"a" * kp.Gaussian(0.3)': "variance must hold numbers; got 'a'",
+    "np.array([1.0, 2.0]) * kp.Gaussian(0.3)": "variance must be one number",
+    "kp.Gaussian(0.3) + 1": "A constant is Constant(1.0)",
+    "sum([kp.Gaussian(0.1), kp.Gaussian(0.2)])": "not by sum()",
+    'kp.Gaussian(0.3).on(["x", "y"])': "one argument each, as in .on('x', 'y')",
+    "kp.Gaussian(0.3)(0.1, 0.2)": "expected two points of shape (d,)",
+    "kp.Function(3)": "the kernel must be a function of two points; got 3",
+    "problem(kp.Function(lambda x, y: jnp.exp(-jnp.sum(jnp.abs(x - y)))))": "jump at x = y",
+    "problem(kp.Function(lambda x, y: jnp.exp(-jnp.linalg.norm(x - y))))": "jump at x = y",
+    "kp.Gibbs(3)": "a constant one is Gaussian(0.2); got 3",
+    "kp.Gibbs(kp.Bumps)": "got the class Bumps",
+    "kp.Warped(kp.Gaussian(0.3), None)": "the warp must be a function of a point",
+    "kp.freeze(3)": "a kernel such as Gaussian(0.2); got 3",
+    "kp.freeze(kp.Gaussian)": "Call it: Gaussian(...)",
+    "kp.freeze(kp.Gaussian(0.3), lambda k: k.lengthscales)": "the kernel is Gaussian(",
+    "kp.Network(0, 0, key=KEY)": "inputs must be at least 1; got 0",
+    "kp.Network(2, 1, key=0)": "such as jax.random.key(0); got 0",
+    "kp.Bumps(0.3, [(1, 0)], [3])": "(low, high) with low < high",
+    "kp.Bumps(0.3, [(0, 1)], 3)": "one number of bumps per coordinate; got 3",
+    "kp.Gibbs(kp.Bumps(0.3, [(0, 1)] * 2, [3, 3])).fields(jnp.ones(1))": "it has 2 coordinates",
+    # Problems.
+    "kp.Field(3, kp.Gaussian(0.3))": "usable as an argument of a residual; got 3",
+    'kp.Field("lambda", kp.Gaussian(0.3))': "usable as an argument",
+    'kp.Field("normal", kp.Gaussian(0.3))': "take another name",
+    'kp.Field("u", 0.2)': "a kernel such as Gaussian(0.2); got 0.2",
+    'kp.Field("u", kp.Gaussian)': "Call it: Gaussian(...)",
+    'kp.ComplexField("h", kp.Gaussian(0.3), 3)': "ComplexField 'h': the kernel must be",
+    'kp.Parameter("k", "a", 1)': "the mean must be a number; got 'a'",
+    'kp.Parameter("k", 1, -1)': "the standard deviation must be positive and finite",
+    'kp.LearnedNoise("a")': "LearnedNoise: start must be a number; got 'a'",
+    "kp.Condition(3, LINE.interior, equation)": "The order is Condition(name, where, residual)",
+    'kp.Condition("eq", LINE, equation)': "Use box.interior or box.boundary",
+    'kp.Condition("eq", "interior", equation)': "Use box.interior or box.boundary",
+    'kp.Condition("eq", LINE.interior, None)': "a function such as lambda x, u",
+    'kp.Condition("eq", LINE.interior, equation, noise="a")': "noise must hold numbers; got 'a'",
+    "data(noise=[0.1, 0.2])": "one for each of 5 points; got 2",
+    'data(data={"y": ["a"] * 5})': "data 'y' must hold numbers",
+    'data(data={"y": 1j * np.ones(5)})': "Give real and imaginary parts apart",
+    "data(data=[1, 2, 3])": "data must be a dictionary; got [1, 2, 3]. Write data=",
+    'data(data={"y": np.zeros(5), "z": np.zeros(5)})': "data 'z' is no argument of the residual",
+    'kp.Problem(kp.Condition("d", FIVE, zero, data={"u": np.zeros(5)}), fields=[FIELD])': (
+        "has the name of a field"
+    ),
+    "kp.Problem(data(), fields=FIELD)": "fields must be a list",
+    'kp.Problem(data(), fields=["u"])': "such as Field('u', Gaussian(0.2))",
+    'kp.Problem(data(), fields={"u": kp.Gaussian(0.3)})': "fields must be a list",
+    'kp.Problem(("eq", LINE.interior, equation), fields=[FIELD])': "must be a Condition",
+    "kp.Problem([data()], fields=[FIELD])": "Problem(*conditions, fields=...)",
+    'kp.Problem(data(), fields=[FIELD, kp.Field("v", kp.Gaussian(0.3))])': "Leave it out, or add",
+    'kp.Problem(data(), fields=[FIELD], mixing="a")': "mixing must hold numbers",
+    "problem().with_kernels(kp.Gaussian(0.1))": "a list of 1 kernels, one for each of 'u'",
+    "problem().with_kernels([3])": "a kernel such as Gaussian(0.2); got 3",
+    "problem().with_conditions([])": "expected a list of conditions; got []",
+    "problem().collocate(100)": "a dictionary such as {'eq': 300}; got 100",
+    # Solving.
+    "kp.solve(3, POINTS)": "solve: the first argument must be a Problem",
+    "kp.solve(None)": "must be a Problem, of conditions and fields; got None",
+    "solve([12, 2])": "points must be a dictionary such as {'eq': 300}; got [12, 2]",
+    'solve({"eq": 12.5, "bd": 2})': "the number of points must be a whole number; got 12.5",
+    'solve({"eq": "12", "bd": 2})': "must be a whole number; got '12'",
+    'solve({"eq": True, "bd": 2})': "must be a whole number; got True",
+    'solve({"eq": NAN, "bd": 2})': "must be a whole number; got nan",
+    'solve({"eq": 10**15, "bd": 2})': "GB are needed",
+    'solve({"Eq": 12, "bd": 2})': "Did you mean 'eq'?",
+    'solve({"eq": FIVE + 100.0, "bd": 2})': "5 of its 5 points lie outside the domain",
+    "solve(seed=-1)": "the seed must be at least 0; got -1",
+    "solve(seed=1.5)": "the seed must be a whole number; got 1.5",
+    'solve(sampling="Halton")': "Did you mean 'halton'?",
+    'solve(max_steps="a")': "solve: max_steps must be a whole number; got 'a'",
+    "solve(max_steps=2.5)": "max_steps must be a whole number; got 2.5",
+    "solve(tolerance=-1)": "tolerance must be finite and at least 0 and at most 1; got -1.0",
+    'solve(tolerance="a")': "tolerance must be a number; got 'a'",
+    'solve(solver="dense")': "Automatic(), Dense(), LowRank() or Sparse(); got 'dense'",
+    "solve(solver=kp.Dense)": "got the class Dense. Call it: Dense(...)",
+    'solve(method="newton")': "GaussNewton() or LevenbergMarquardt(); got 'newton'",
+    "solve(method=kp.LevenbergMarquardt(factor=0.0))": "factor must be above 1 and finite",
+    'solve(mesh="a")': "a mesh such as jax.make_mesh",
+    'solve(start="zero")': "start must be a Solution, or 2 arrays",
+    "solve(start=(jnp.zeros((3, 1)), jnp.zeros((2, 0))))": "must have shape (6, 1)",
+    "solve(callback=3)": "callback must be a function of a record; got 3",
+    'solve(throw="yes")': "throw must be True or False; got 'yes'",
+    "solve(blocks=problem().collocate(POINTS))": "expected points, or blocks drawn from them",
+    "solve(None, blocks=())": "2 blocks from problem.collocate; got 0",
+    "kp.solve(problem(kp.Gaussian(1e-9)), POINTS)": "Take a longer one",
+    'kp.Dense(nugget="a")': "Dense: nugget must be a number; got 'a'",
+    "kp.Dense(refinement=1.5)": "refinement must be a whole number; got 1.5",
+    "kp.Dense(largest_nugget=-1)": "largest_nugget must be finite and at least 0",
+    'kp.Automatic(nugget="a")': "Automatic: nugget must be a number",
+    "kp.LowRank(tolerance=-1)": "tolerance must be positive and finite; got -1",
+    "kp.Sparse(max_iterations=0)": "max_iterations must be at least 1; got 0",
+    # Learning.
+    "kp.learn(3)": "learn: the first argument must be a Problem",
+    'learn(validation="heldout")': "HeldOut(), Fresh(), Folds() or Predictive()",
+    "learn(validation=kp.HeldOut)": "Call it: HeldOut(...)",
+    'learn(validation=kp.HeldOut(points={"Eq": 3}))': "Did you mean 'eq'?",
+    "kp.HeldOut(points=50)": "points must be a dictionary; got 50",
+    "kp.HeldOut(batch=0)": "batch must be at least 1; got 0",
+    'kp.HeldOut(weights={"eq": "a"})': "weights['eq'] must be a number; got 'a'",
+    "kp.Folds(2.5)": "Folds: count must be a whole number; got 2.5",
+    'kp.Predictive(data="eq")': "as in data=('sensors',)",
+    'learn(optimizer="adam")': "LBFGS() or Optax(...); got 'adam'",
+    "learn(optimizer=optax.adam(1e-2))": "given as Optax(optax.adam(1e-2))",
+    "kp.Optax(None)": "such as optax.adam(1e-2); got None",
+    "kp.OuterLevenbergMarquardt(steps=0)": "steps must be at least 1; got 0",
+    "kp.OuterLevenbergMarquardt(first=-1.0)": "first must be positive and finite",
+    "kp.LBFGS(pairs=0)": "pairs must be at least 1",
+    "learn(regularizer=3)": "L2(1e-3), L1(1e-3) or LogNormal(0.2, 1.0); got 3",
+    "kp.L2(-1.0)": "weight must be finite and at least 0; got -1.0",
+    'learn(hypergradient="Exact")': "Did you mean 'exact'?",
+    'learn(starts="no")': "starts must be True or False; got 'no'",
+    "learn(final=5)": "final must be a dictionary; got 5",
+    "learn(max_steps=2.5)": "learn: max_steps must be a whole number",
+    "learn(tolerance=NAN)": "tolerance must be finite and at least 0; got nan",
+    "learn(checkpoint=3)": "the name of a file, such as 'run.kpde'; got 3",
+    'learn(notes={"f": len})': "notes must be what JSON can hold",
+    # What follows a solution.
+    "kp.posterior(3)": "a Solution, from solve or learn(...).solution; got 3",
+    'kp.posterior(solution, amplitude="a")': "amplitude must be a number",
+    'kp.posterior(solution)["u"].mean([[NAN]])': "points hold a NaN or infinite entry in row 0",
+    'kp.posterior(solution)["u"].samples([[0.5]], 0, 3)': "such as jax.random.key(0)",
+    "kp.marginal_posterior(solution, KEY)": "what learn returns",
+    "kp.next_measurement(3, 3, 0.1, 3)": "from kp.posterior(solution); got 3",
+    'kp.refine(problem(), POINTS, condition="eq", to=20, by="foo")': "'residual', 'deviation'",
+    'kp.refine(problem(), POINTS, condition="eq", to=20, candidates=3)': "more candidates",
+    "march(2.5, WINDOWS)": "march: windows must be a whole number; got 2.5",
+    'march(2, {"eq": 9, "initial": 4})': "no number of points given for 'bd'",
+    'march(2, WINDOWS, learning={"max_step": 1})': "Did you mean 'max_steps'?",
+    "solution.plot(resolution=0)": "at least 2 numbers along each",
+    'solution.plot(references={"zz": np.sin})': "references names 'zz', but there are 'u'",
+    'solution.plot(references={"u": lambda x: np.zeros(3)})': "one value for each of 401 points",
+    'kp.export(solution, "u.csv", resolution=2.5)': "resolution must be a whole number; got 2.5",
+    'kp.export(solution, "u.csv", points=[[NAN]])': "NaN or infinite entry in row 0",
+    'kp.export(solution, "u.csv", extra={"e": lambda x: x[:2]})': "must return one number for each",
+    'kp.export(3, "u.csv")': "export: the solution must be a Solution",
+    'gallery.EXAMPLES["burger"]': "Did you mean 'burgers'?",
+    'gallery.burgers(lengthscale="a")': "burgers: lengthscale must be a number",
+    'gallery.gray_scott(case="d")': "case must be one of 'gray-scott'",
+    "progress.JSONLines(3)": "Expected the name of a file",
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_refused_with_advice(mistake, solution):
+    with pytest.raises(kp.InputError) as refusal:
+        eval(mistake, {**globals(), **MODULES, "solution": solution})
+    assert MISTAKES[mistake] in str(refusal.value)

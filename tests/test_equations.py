@@ -219,3 +219,36 @@ def test_a_residual_that_is_random_is_refused():
     generator = np.random.default_rng(0)
     with pytest.raises(kp.InputError, match="another one each time"):
         kp.solve(problem(lambda x, u: u.d("x", "x") - generator.random()), POINTS)
+
+
+WIDTH = 0.3
+
+
+def reads_a_width(x, y):
+    return jnp.exp(-0.5 * jnp.sum((x - y) ** 2) / WIDTH**2)
+
+
+def widens(x):
+    return jnp.atleast_1d(WIDTH + 0.0 * x[0])
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        lambda: kp.Function(reads_a_width),
+        lambda: 2.0 * kp.Function(reads_a_width),
+        lambda: kp.Gibbs(widens),
+        lambda: kp.Warped(kp.Gaussian(1.0), lambda x: x / WIDTH),
+    ],
+    ids=["function", "scaled", "gibbs", "warped"],
+)
+def test_a_kernel_that_reads_a_global_sees_its_change(monkeypatch, kernel):
+    built = problem(reads_an_attribute, kernel=kernel())
+    for width in (0.3, 0.05):
+        monkeypatch.setitem(globals(), "WIDTH", width)
+        expected = kp.solve(
+            problem(reads_an_attribute, kernel=kp.Gaussian(width)), POINTS, throw=False
+        )
+        for one in (built, problem(reads_an_attribute, kernel=kernel())):
+            found = kp.solve(one, POINTS, throw=False)
+            assert middle(found) == pytest.approx(middle(expected), rel=1e-4)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -45,6 +46,7 @@ from kernelpde.problem._condition import Condition, LearnedNoise
 from kernelpde.problem._fields import Field, Unknown, real_fields
 from kernelpde.problem._residual import Equation, trace_residual
 from kernelpde.problem._smoothness import check_smooth
+from kernelpde.tracing import Written
 
 
 class Problem:
@@ -189,12 +191,16 @@ class Problem:
     def current(self) -> "Problem":
         """This problem with its residuals as they are now.
 
-        A residual may read a global or an attribute that has changed since the problem was made.
+        A residual, or a function that is a kernel, may read a global or an attribute that has
+        changed since the problem was made.
         """
         equations = self._equations()
-        if self._computed_by(equations):
+        fields = tuple(replace(f, kernel=self._bound(f.kernel)) for f in self.fields)
+        same = _written(fields) == _written(self.fields)
+        if same and self._computed_by(equations):
             return self
         other = copy(self)
+        other.fields = self.fields if same else fields
         other._trace()
         if not other._computed_by(equations):
             raise InputError(
@@ -324,6 +330,12 @@ class Problem:
         lines += [f"  field {f.name}: {f.kernel!r}" for f in self.fields]
         lines += [f"  condition {c.name} on {c.region.name}" for c in self.conditions]
         return "\n".join(lines)
+
+
+def _written(fields: Sequence[Field]) -> list[Written]:
+    """The functions that kernels are made of, as what they compute."""
+    leaves = jax.tree.leaves([field.kernel for field in fields])
+    return [leaf for leaf in leaves if isinstance(leaf, Written)]
 
 
 def refuse_at_zero(problem: Problem, blocks: tuple[Block, ...]) -> None:

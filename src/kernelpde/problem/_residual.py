@@ -16,7 +16,7 @@ from kernelpde.errors import InputError
 from kernelpde.functionals import ComplexJet, Frame, Jet, Term
 from kernelpde.problem._dependencies import dependencies
 from kernelpde.problem._fields import Parameter
-from kernelpde.problem._program import Traced, lifted
+from kernelpde.tracing import Traced, lifted
 
 
 class Residual(eqx.Module):

@@ -5,10 +5,11 @@ serves the other. Nothing depends on which Python function was traced, or on whe
 from: literals, globals, attributes and captured arrays are all arguments of the program.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import equinox as eqx
+import jax
 import jax.extend.core as jex
 import jax.numpy as jnp
 import numpy as np
@@ -120,6 +121,43 @@ class Traced(eqx.Module):
                 (self.scalars, *self.arrays), (other.scalars, *other.arrays), strict=True
             )
         )
+
+
+class Written:
+    """A function that somebody wrote, equal to every other that computes the same.
+
+    Functions are compiled into programs that are found by equality: with the identity of a function
+    for it, one that reads a global would keep the first value.
+
+    **Arguments:**
+
+    - `function`: any function of arrays.
+    - `arguments`: stand-ins for them, for their shapes.
+    """
+
+    def __init__(self, function: Callable, *arguments: np.ndarray):
+        self.function = function
+        # JAX remembers what it has traced by identity; this one it has never seen.
+        form = lifted(jax.make_jaxpr(lambda *given: function(*given))(*arguments))
+        numbers = (form.scalars, *form.arrays)
+        self._key = form.program, tuple(np.asarray(number).tobytes() for number in numbers)
+
+    def __call__(self, *arguments: Array) -> Any:
+        return self.function(*arguments)
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Written) and self._key == other._key
+
+    def __reduce__(self):
+        # Traced anew where it is used next.
+        return _function_itself, (self.function,)
+
+
+def _function_itself(function: Callable) -> Callable:
+    return function
 
 
 def lifted(closed: jex.ClosedJaxpr) -> Traced:

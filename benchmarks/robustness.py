@@ -1,6 +1,6 @@
 """Learning on random problems with known solutions, and on the same problems in other units.
 
-    python benchmarks/robustness.py problems [--names box2,heat] [--seeds 0:14] [--out results]
+    python benchmarks/robustness.py problems [--names box2,heat] [--seeds 0:14]
     python benchmarks/robustness.py units [--count 100]
 
 `problems`: 17 kinds of forward problems with random scales (amplitude 1e-6 to 1e6, domain 1e-3 to
@@ -13,14 +13,10 @@ each coordinate: relative errors and result codes in three systems of units.
 """
 
 import argparse
-import json
-import os
-import platform
 import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -29,6 +25,7 @@ jax.config.update("jax_enable_x64", True)
 
 import jax.numpy as jnp  # noqa: E402
 import numpy as np  # noqa: E402
+from _report import write  # noqa: E402
 
 import kernelpde as kp  # noqa: E402
 
@@ -437,7 +434,7 @@ def learned(name: str, seed: int) -> dict[str, Any]:
         "start": found.error(first),
         "start_result": first.result.name,
         "start_between": largest(first.between),
-        "others": others,
+        "others": [(f"{error:.2e}", code, size) for error, code, size in others],
         "best": float(np.nanmin([error for error, *_ in others])),
         "lengthscales": [
             np.asarray(v).tolist()
@@ -525,7 +522,6 @@ def main() -> None:
     parser.add_argument("--names", default=",".join(NAMES))
     parser.add_argument("--seeds", default="0:14")
     parser.add_argument("--count", type=int, default=100)
-    parser.add_argument("--out", type=Path, default=Path("results"))
     options = parser.parse_args()
     low, high = map(int, options.seeds.split(":"))
     names, rows = options.names.split(","), []
@@ -544,16 +540,7 @@ def main() -> None:
                 shown += f", start {row['start']:.1e}, best of eight {row['best']:.1e}"
             print(name, seed, row["result"], shown, flush=True)
     summary = (summary_of_problems if options.what == "problems" else summary_of_units)(rows)
-    print(json.dumps(summary, indent=2))
-    options.out.mkdir(exist_ok=True)
-    versions = {
-        "jax": jax.__version__,
-        "python": platform.python_version(),
-        "numpy": np.__version__,
-    }
-    content = {"summary": summary, "versions": versions, "cores": os.cpu_count(), "rows": rows}
-    path = options.out / f"robustness-{options.what}.json"
-    path.write_text(json.dumps(content, indent=1) + "\n")
+    write(f"robustness-{options.what}", {"summary": summary, "rows": rows})
 
 
 if __name__ == "__main__":

@@ -5,8 +5,10 @@ are few, so that neighbours count as they do for many points.
 """
 
 from collections.abc import Callable
+from contextlib import contextmanager
 from dataclasses import dataclass
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -17,8 +19,9 @@ from kernelpde.linalg import _cholesky
 from kernelpde.systems import _sparse_order
 
 NUGGET = 1e-10
+DENSE = kp.Dense(nugget=NUGGET, refinement=0)
 SOLVERS = {
-    "generic": kp.Dense(nugget=NUGGET, refinement=0),
+    "generic": DENSE,
     "low rank": kp.LowRank(nugget=NUGGET),
     "sparse": kp.Sparse(nugget=NUGGET),
     "automatic": kp.Automatic(nugget=NUGGET, refinement=0),
@@ -166,14 +169,15 @@ FEATURES = {
 REFUSED = {("averages", "sparse"): "averages are not local"}
 
 
-@pytest.fixture
-def solver(request, monkeypatch):
-    monkeypatch.setattr(_sparse_order, "_TOP", 12)
-    if request.param == "generic":
-        # What platforms without LAPACK do, in programs of their own.
-        monkeypatch.setattr(_cholesky, "_by_panels", _cholesky._generic)
-        monkeypatch.setattr(compiling, "_programs", compiling.Programs(20))
-    return request.param
+@contextmanager
+def prepared(solver: str):
+    """Few points that see all others; what platforms without LAPACK do, in programs of its own."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_sparse_order, "_TOP", 12)
+        if solver == "generic":
+            patch.setattr(_cholesky, "_by_panels", _cholesky._generic)
+            patch.setattr(compiling, "_programs", compiling.Programs(20))
+        yield SOLVERS[solver]
 
 
 def values(solution, feature) -> np.ndarray:
@@ -182,21 +186,24 @@ def values(solution, feature) -> np.ndarray:
     return np.concatenate([*fields, *numbers])
 
 
-@pytest.mark.parametrize("solver", SOLVERS, indirect=True)
 @pytest.mark.parametrize("name", FEATURES)
-def test_a_feature_with_a_solver(name, solver):
-    feature = FEATURES[name]
-    problem = feature.problem(rough if solver == "sparse" else smooth)
-    chosen = SOLVERS[solver]
-    if (name, solver) in REFUSED:
-        with pytest.raises(kp.InputError, match=REFUSED[name, solver]):
-            kp.solve(problem, feature.points, solver=chosen)
-        return
-    found = kp.solve(problem, feature.points, solver=chosen)
-    dense = kp.solve(problem, feature.points, solver=kp.Dense(nugget=NUGGET, refinement=0))
-    expected = values(dense, feature)
-    error = np.abs(values(found, feature) - expected).max() / np.abs(expected).max()
-    assert error < AGREES[solver]
+def test_a_feature_with_every_solver(name):
+    """One test for a row of the grid, so that the dense solution is found once."""
+    feature, expected = FEATURES[name], {}
+    for solver in SOLVERS:
+        base = rough if solver == "sparse" else smooth
+        problem = feature.problem(base)
+        if base not in expected:
+            dense = kp.solve(problem, feature.points, solver=DENSE)
+            expected[base] = values(dense, feature)
+        with prepared(solver) as chosen:
+            if (name, solver) in REFUSED:
+                with pytest.raises(kp.InputError, match=REFUSED[name, solver]):
+                    kp.solve(problem, feature.points, solver=chosen)
+                continue
+            found = kp.solve(problem, feature.points, solver=chosen)
+            error = np.abs(values(found, feature) - expected[base]).max()
+        assert error < AGREES[solver] * np.abs(expected[base]).max(), solver
 
 
 def test_the_sparse_solver_knows_neighbours_across_the_period(monkeypatch):
@@ -242,23 +249,20 @@ def noisy(count=300):
     )
 
 
-@pytest.mark.parametrize("solver", SOLVERS, indirect=True)
-def test_learned_noise_and_posterior_with_a_solver(solver):
-    chosen = SOLVERS[solver]
-    if solver == "sparse":
-        with pytest.raises(kp.InputError, match="no inverse"):
-            kp.learn(noisy(), solver=chosen)
-        return
-    learned = kp.learn(noisy(), solver=chosen)
-    reference = kp.learn(noisy(), solver=kp.Dense(nugget=NUGGET, refinement=0))
-    noise, expected = (float(one.problem.conditions[0].noise_level) for one in (learned, reference))
-    assert noise == pytest.approx(expected, rel=1e-3)
+def test_learned_noise_and_posterior_with_every_solver():
+    found = {}
+    for solver in ("automatic", "generic", "low rank"):
+        with prepared(solver) as chosen:
+            learned = kp.learn(noisy(), solver=chosen)
+            bars = np.asarray(kp.posterior(learned.solution)["u"].deviation(ON_LINE))
+        found[solver] = float(learned.problem.conditions[0].noise_level), bars
+    noise, bars = found["automatic"]
     assert noise == pytest.approx(0.1, rel=0.15)
-    bars, wanted = (
-        np.asarray(kp.posterior(one.solution)["u"].deviation(ON_LINE))
-        for one in (learned, reference)
-    )
-    np.testing.assert_allclose(bars, wanted, rtol=1e-2)
+    for solver in ("generic", "low rank"):
+        assert found[solver][0] == pytest.approx(noise, rel=1e-3)
+        np.testing.assert_allclose(found[solver][1], bars, rtol=1e-2)
+    with pytest.raises(kp.InputError, match="no inverse"):
+        kp.learn(noisy(), solver=SOLVERS["sparse"])
 
 
 def test_posterior_of_a_sparse_solution_is_refused(monkeypatch):
@@ -291,14 +295,20 @@ WINDOW = {"equation": 60, "ends": 20, "initial": 12}
 IN_TIME = np.random.default_rng(5).uniform(0.02, 0.98, (50, 2))
 
 
-@pytest.mark.parametrize("solver", SOLVERS, indirect=True)
-def test_windows_in_time_with_a_solver(solver):
-    kernel = kp.Matern(4.5, 0.6) if solver == "sparse" else kp.Gaussian(0.4)
-    found, dense = (
-        np.asarray(kp.march(decay(kernel), 2, WINDOW, solver=one)["u"](IN_TIME))
-        for one in (SOLVERS[solver], kp.Dense(nugget=NUGGET, refinement=0))
-    )
-    assert np.abs(found - dense).max() < 20 * AGREES[solver] * np.abs(dense).max()
+def test_windows_in_time_with_every_solver():
+    expected = {}
+    for solver in SOLVERS:
+        kernel = kp.Matern(4.5, 0.6) if solver == "sparse" else kp.Gaussian(0.4)
+        kind = type(kernel)
+        if kind not in expected:
+            expected[kind] = np.asarray(
+                kp.march(decay(kernel), 2, WINDOW, solver=DENSE)["u"](IN_TIME)
+            )
+        with prepared(solver) as chosen:
+            found = np.asarray(kp.march(decay(kernel), 2, WINDOW, solver=chosen)["u"](IN_TIME))
+        error = np.abs(found - expected[kind]).max()
+        # The second window takes over what the first has missed.
+        assert error < 20 * AGREES[solver] * np.abs(expected[kind]).max(), solver
 
 
 def sensors(noise, region=None):
@@ -337,8 +347,6 @@ def test_an_average_across_windows_is_refused():
 
 def test_posterior_of_a_complex_field():
     """Its parts are those of the two real fields; draws have their mean and standard deviation."""
-    import jax
-
     posterior = kp.posterior(kp.solve(complex_field(smooth), POINTS))
     view, where = posterior["h"], ON_LINE[::8]
     np.testing.assert_allclose(

@@ -1,6 +1,7 @@
 """How well a solution meets its conditions between the points at which it was made to."""
 
 from collections.abc import Callable
+from itertools import pairwise
 
 import jax
 import jax.numpy as jnp
@@ -12,8 +13,10 @@ from kernelpde.errors import InputError
 from kernelpde.functionals import Term
 from kernelpde.problem import Block, Problem, Residual
 
-LIMIT = 0.1
-"""A relative residual between points above this is not met."""
+LIMIT = 0.05
+"""A relative residual between points above this is not met. Chosen on 1955 solves of 238 random
+problems with kernels good and bad (`benchmarks/robustness.py problems`): of 433 with an error above
+10% it misses 6, and of those with an error below 1% it refuses 12."""
 
 ALONE = 2.0
 """Below this condition number no point knows of another."""
@@ -53,14 +56,18 @@ def between_points(
     points = np.concatenate([np.asarray(block.points) for block in drawn.values()])
     entries = np.asarray(jets(terms, points))
     sizes = np.sqrt(np.mean(entries**2, axis=0))
-    start = 0
-    for name, block in drawn.items():
-        residual, count = chosen[name], len(block.points)
-        columns = [terms.index(term) for term in residual.terms]
-        own = jnp.asarray(entries[start : start + count][:, columns])
-        found[name] = float(_relative(residual, block, own, jnp.asarray(sizes[columns])))
-        start += count
-    return found
+    ends = np.cumsum([0, *(len(block.points) for block in drawn.values())])
+    columns = [[terms.index(term) for term in residual.terms] for residual in chosen.values()]
+    relative = _relative(
+        tuple(chosen.values()),
+        tuple(drawn.values()),
+        tuple(
+            jnp.asarray(entries[a:b][:, some])
+            for (a, b), some in zip(pairwise(ends), columns, strict=True)
+        ),
+        tuple(jnp.asarray(sizes[some]) for some in columns),
+    )
+    return {**found, **dict(zip(drawn, np.asarray(relative).tolist(), strict=True))}
 
 
 def _others(problem: Problem, name: str, block: Block, seed: int) -> Block | None:
@@ -81,26 +88,29 @@ def _others(problem: Problem, name: str, block: Block, seed: int) -> Block | Non
 
 @compiled
 def _relative(
-    residual: Residual,
-    block: Block,
-    entries: Float[Array, "N T"],
-    sizes: Float[Array, "T"],
-) -> Float[Array, ""]:
-    def at(point, normal, datum, entry):
-        def values(e):
-            return residual.with_slopes(point, normal, datum, tuple(e))
-
-        return *values(entry), values(jnp.zeros_like(entry))[0]
-
-    axes = (0, None if block.normals is None else 0, 0, 0)
-    now, slopes, at_zero = jax.vmap(at, in_axes=axes)(
-        block.points, block.normals, block.data, entries
-    )
+    residuals: tuple[Residual, ...],
+    blocks: tuple[Block, ...],
+    entries: tuple[Float[Array, "_ _"], ...],
+    sizes: tuple[Float[Array, "_"], ...],
+) -> Float[Array, "C"]:
+    """For each condition the size of its residual over that of its parts."""
 
     def size(values: Array) -> Array:
         return jnp.sqrt(jnp.mean(values**2, axis=0))
 
-    # What is infinite at u = 0 says nothing of how large a residual may be.
-    zero = jnp.where(jnp.isfinite(at_zero), at_zero, 0.0)
-    parts = size(zero) + size(slopes) @ sizes
-    return jnp.max(size(now) / jnp.maximum(parts, 1e-300))
+    found = []
+    for residual, block, own, typical in zip(residuals, blocks, entries, sizes, strict=True):
+
+        def at(point, normal, datum, entry, residual=residual):
+            now = residual.with_slopes(point, normal, datum, tuple(entry))
+            zero = residual.with_slopes(point, normal, datum, tuple(jnp.zeros_like(entry)))
+            return *now, zero[0]
+
+        axes = (0, None if block.normals is None else 0, 0, 0)
+        now, slopes, at_zero = jax.vmap(at, in_axes=axes)(
+            block.points, block.normals, block.data, own
+        )
+        # What is infinite at u = 0 says nothing of how large a residual may be.
+        parts = size(jnp.where(jnp.isfinite(at_zero), at_zero, 0.0)) + size(slopes) @ typical
+        found.append(jnp.max(size(now) / jnp.maximum(parts, 1e-300)))
+    return jnp.stack(found)

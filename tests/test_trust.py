@@ -153,7 +153,7 @@ POINTS = {"equation": 30, "ends": 2}
 
 
 def test_a_solution_that_holds_at_its_points_alone_is_not_converged():
-    with pytest.raises(kp.SolveError, match="'equation'.*stands alone") as caught:
+    with pytest.raises(kp.SolveError, match=r"'equation'.*stands alone") as caught:
         kp.solve(on_line(kp.Gaussian(0.002)), POINTS)
     solution = caught.value.solution
     assert solution.result is kp.RESULT.not_met_between
@@ -211,7 +211,7 @@ def monge_ampere() -> kp.Problem:
 
 def test_learning_begins_where_it_is_told_to():
     points = {"equation": 60, "boundary": 40}
-    with pytest.raises(kp.InputError, match="derivatives of its residual.*Begin elsewhere"):
+    with pytest.raises(kp.InputError, match=r"derivatives of its residual.*Begin elsewhere"):
         kp.solve(monge_ampere(), points)
     start = {"u": lambda x: 0.8 * bowl(x) + 0.1 * x[0]}
     learned = kp.learn(monge_ampere(), points, start=start)
@@ -231,7 +231,7 @@ def test_a_residual_that_is_no_number_at_zero_is_told_where_to_begin():
         kp.Condition("ends", LINE.boundary, lambda x, u: u.value - 1.0 - x[0]),
         fields=[kp.Field("u", kp.Gaussian(0.6))],
     )
-    with pytest.raises(kp.InputError, match="NaN or infinite at u = 0.*start="):
+    with pytest.raises(kp.InputError, match=r"NaN or infinite at u = 0.*start="):
         kp.solve(problem, POINTS)
     solution = kp.solve(problem, POINTS, start={"u": lambda x: 1.5})
     assert error(solution, WHERE, lambda x: 1.0 + x[0]) < 1e-6

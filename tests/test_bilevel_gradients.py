@@ -237,7 +237,7 @@ def test_regularisers_have_their_formulas():
 
 def test_weights_by_condition_name():
     example = elliptic(0.3)
-    with pytest.raises(kp.InputError, match="names 'edge', but the conditions are 'equation'"):
+    with pytest.raises(kp.InputError, match="names 'edge', but there are 'equation'"):
         kp.learn(
             example.problem,
             {"equation": 20, "boundary": 10},

@@ -9,7 +9,7 @@ from kernelpde.bilevel import Loss, Parameters
 from kernelpde.bilevel._evaluation import density_and_normal, losses
 from kernelpde.bilevel._starts import weak_prior
 from kernelpde.functionals import Functionals, Term, evaluation, gram, gram_diagonal
-from kernelpde.problem import linearised
+from kernelpde.problem import extents_of, linearised
 from kernelpde.systems import DensePlan
 
 LINE = kp.Box(x=(0, 1))
@@ -170,7 +170,8 @@ def test_the_weak_prior_is_where_it_says():
     problem, _ = darcy_like(kp.LearnedNoise(0.05))
     blocks = problem.collocate({"equation": 12, "ends": 2})
     parameters = Parameters.of(problem.kernels, problem.noises)
-    by_domain, as_given = (weak_prior(parameters, blocks, which) for which in (True, False))
+    extents = extents_of(blocks)
+    by_domain, as_given = (weak_prior(parameters, extents, which) for which in (True, False))
     # Lengthscale and variance of u, those of a, noise.
     extent = float(np.ptp(np.concatenate([b.points for b in blocks])))
     expected = np.log([0.2 * extent, 0.5, 0.2 * extent, 1.2, 0.05])
@@ -180,11 +181,11 @@ def test_the_weak_prior_is_where_it_says():
 
 
 def test_what_cannot_be_is_refused():
-    with pytest.raises(kp.InputError, match="positive standard deviation"):
+    with pytest.raises(kp.InputError, match="standard deviation must be positive"):
         kp.Parameter("k", 1.0, 0.0)
-    with pytest.raises(kp.InputError, match="a positive one"):
+    with pytest.raises(kp.InputError, match="needs a positive mean"):
         kp.Parameter("k", -1.0, 1.0, positive=True)
-    with pytest.raises(kp.InputError, match="positive start"):
+    with pytest.raises(kp.InputError, match="start must be positive"):
         kp.LearnedNoise(0.0)
     with pytest.raises(kp.InputError, match="weights of shape"):
         kp.Averages(np.zeros((3, 2)), np.ones(3))

@@ -190,5 +190,5 @@ def test_factor_leaves_the_lower_triangle_on_every_platform():
 def test_settings_out_of_range_are_refused():
     with pytest.raises(InputError, match="nugget must lie between 0 and 1; got -1"):
         Dense(nugget=-1.0)
-    with pytest.raises(InputError, match="refinement must not be negative; got -1"):
+    with pytest.raises(InputError, match="refinement must be at least 0; got -1"):
         Dense(refinement=-1)

@@ -10,6 +10,9 @@ from kernelpde.gallery import darcy, source, string
 
 LINE = kp.Box(x=(0, 1))
 
+# Most data here are made up, and no prior expects them.
+pytestmark = pytest.mark.filterwarnings("ignore:posterior. Error bars are not to be trusted")
+
 
 def bent(x, u, load):
     return -u.laplacian - load

@@ -40,8 +40,9 @@ from kernelpde.systems import (
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_FAR = 3.0
-"""A mean square that is off by more than this factor does not come about by chance."""
+_NEAR, _FAR = 0.1, 3.0
+"""A mean square below the first or above the second does not come about by chance. Noise that is
+given too large makes error bars too wide, which is forgiven longer."""
 
 _CHUNK = 1024
 """So many functionals are conditioned at a time."""
@@ -150,17 +151,17 @@ class Posterior:
 
     @property
     def surprise(self) -> dict[str, float]:
-        """For each condition with noise, how far data are from what all others say of them.
+        """For each condition with data and noise, how far data are from what all else says of them.
 
         The mean of (yᵢ - μᵢ)² / σᵢ², with each datum left out in turn and predicted with mean μᵢ
         and variance σᵢ², its noise included: 1 where noise and kernels are right.
         """
         problem, found = self.solution.problem, {}
         for number, condition in enumerate(problem.conditions):
-            if np.any(condition.noise_level > 0):
-                left = self._solved.left_out(self.solution.kernels, self._rows, (number,))
-                squares = np.asarray(left.weights) ** 2 / np.asarray(left.precision)
-                found[condition.name] = float(np.mean(squares))
+            if condition.data and np.any(condition.noise_level > 0):
+                kernels = self.solution.kernels
+                squares = _surprise(self._solved, kernels, self._rows, (number,))
+                found[condition.name] = float(squares)
         return found
 
     @property
@@ -175,7 +176,7 @@ class Posterior:
         far = {
             name: value
             for name, value in self.surprise.items()
-            if not 1.0 / _FAR <= value <= max(_FAR, 1.0 + 6.0 * np.sqrt(2.0 / counts[name]))
+            if not _NEAR <= value <= max(_FAR, 1.0 + 6.0 * np.sqrt(2.0 / counts[name]))
         }
         if not far:
             return ""
@@ -522,6 +523,14 @@ def _conditioned(
     rows = linearised(residuals, blocks, entries)
     solved = plan.solve(kernels, rows, rows.variance, rows.target, 0)
     return rows, solved, jnp.sqrt(solved.energy(rows.target) / rows.target.shape[0])
+
+
+@compiled
+def _surprise(
+    solved: AbstractSolved, kernels: Kernels, rows: Rows, conditions: tuple[int, ...]
+) -> Float[Array, ""]:
+    left = solved.left_out(kernels, rows, conditions)
+    return jnp.mean(left.weights**2 / left.precision)
 
 
 @compiled

@@ -25,11 +25,11 @@ def results(name: str) -> dict:
 
 @pytest.fixture(autouse=True)
 def somewhere_else(tmp_path, monkeypatch):
-    matplotlib = pytest.importorskip("matplotlib")
-    matplotlib.use("Agg")
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    pyplot.switch_backend("Agg")
     monkeypatch.chdir(tmp_path)
     yield
-    matplotlib.pyplot.close("all")
+    pyplot.close("all")
 
 
 def test_code_of_the_readme(capsys, tmp_path):

@@ -141,6 +141,7 @@ def carried_out(
         },
         "errors": errors,
         "residuals": solution.residuals,
+        "between": solution.between,
         "nugget": solution.nugget,
         "condition": solution.condition,
         "iterations": solution.steps,

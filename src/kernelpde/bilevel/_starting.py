@@ -10,6 +10,7 @@ from kernelpde.bilevel._outer import Around
 from kernelpde.bilevel._run import Run
 from kernelpde.bilevel._starts import MIDDLE, lengthscales, spread
 from kernelpde.bilevel._validation import Fresh, HeldOut, batch_of
+from kernelpde.bilevel._warm import unlike
 from kernelpde.systems import Automatic
 
 _SETTLING, _STILL = 12, 0.05
@@ -89,8 +90,9 @@ def compare_settled(run: Run) -> None:
     Each is given some steps of the inner iteration first: where a solution is rough, the
     problem linearised at u = 0 says nothing of it.
     """
-    # Constant lengthscales to begin with were made up: their proportions say nothing.
-    candidates = spread(run.parameters, run.extents)[: 2 * MIDDLE]
+    # In one family: the same for all coordinates, unless these have units of their own.
+    families, size = spread(run.parameters, run.extents), 2 * MIDDLE
+    candidates = families[:size] if unlike(run.extents) else families[-size:]
     begin = run.train, run.pool_view
     middle = run.parameters.kernels(jnp.asarray(candidates[MIDDLE]))
     best = (np.inf, run.theta, *begin)

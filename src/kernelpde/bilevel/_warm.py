@@ -10,6 +10,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Float
 
 from kernelpde.functionals import Kernels
 from kernelpde.kernels import Frozen, Gaussian, Gibbs, per_coordinate_lengthscales
@@ -19,13 +20,18 @@ _UNLIKE = 3.0
 """Coordinates whose extents differ by more than this factor have units of their own."""
 
 
+def unlike(extents: Float[np.ndarray, "d"]) -> bool:
+    """Whether coordinates are taken to have units of their own."""
+    return bool(extents.max() > _UNLIKE * extents.min())
+
+
 def with_own_lengthscales(problem: Problem, blocks: tuple[Block, ...]) -> Problem:
     """One lengthscale for all coordinates becomes one for each, where extents are not alike.
 
     Time to 1000 and space to 1 have no common lengthscale, and learning one number finds none.
     """
     extents = extents_of(blocks, problem.space.periods)
-    if extents.max() <= _UNLIKE * extents.min():
+    if not unlike(extents):
         return problem
     return problem.with_kernels(per_coordinate_lengthscales(problem.kernels, extents))
 

@@ -164,12 +164,19 @@ def test_a_solution_that_holds_at_its_points_alone_is_not_converged():
 
 
 def test_residuals_between_points_are_those_at_other_points():
-    solution = kp.solve(on_line(kp.Gaussian(0.15)), POINTS)
-    others = np.random.default_rng(0).uniform(0.0, 1.0, (400, 1))
-    residual = np.sqrt(np.mean(np.asarray(solution.residual("equation", others)) ** 2))
-    # The parts are -u'', u and 50 sin 7x, of root mean square 49, 1 and 50 over about √2.
-    parts = 100.0 * np.sqrt(np.mean(np.sin(7.0 * others) ** 2))
-    assert solution.between["equation"] == pytest.approx(residual / parts, rel=0.5)
+    problem = on_line(kp.Gaussian(0.15))
+    solution = kp.solve(problem, POINTS)
+    drawn = problem.collocated("equation", 30, seed=2_000_003, sampling="halton")
+    others = np.asarray(drawn.points)
+
+    def size(values) -> float:
+        return float(np.sqrt(np.mean(np.asarray(values) ** 2)))
+
+    # The equation is made of -u'', u and 50 sin 7x.
+    u = solution["u"]
+    parts = size(u.d("x", "x")(others)) + size(u(others)) + size(50.0 * np.sin(7.0 * others))
+    expected = size(solution.residual("equation", others)) / parts
+    assert solution.between["equation"] == pytest.approx(expected, rel=1e-6)
 
 
 def test_learning_returns_what_it_has_and_says_what_it_is_worth():

@@ -224,7 +224,7 @@ def test_learning_begins_where_it_is_told_to():
     learned = kp.learn(monge_ampere(), points, start=start)
     where = np.random.default_rng(0).random((100, 2))
     assert error(learned.solution, where, bowl) < 1e-5
-    again = kp.solve(monge_ampere(), points, start=learned.solution)
+    again = kp.solve(monge_ampere(), points, start=learned.solution, throw=False)
     assert error(again, where, bowl) < 1e-4
 
 
@@ -249,7 +249,7 @@ def test_a_residual_that_is_no_number_at_zero_is_told_where_to_begin():
     [
         ({"w": lambda x: 0.0}, "Unknown field 'w'"),
         ({"u": 3.0}, "expected a function of a point for field 'u'"),
-        ({"u": lambda x: jnp.log(-x[0])}, "NaN or infinite values"),
+        ({"u": lambda x: jnp.sqrt(-1.0 - x[0])}, "NaN or infinite values"),
     ],
 )
 def test_starts_that_cannot_be_used_are_refused(start, message):

@@ -158,7 +158,7 @@ def test_automatic_choice_follows_size_and_rank(monkeypatch):
 
 def test_levels_are_an_order_from_coarse_to_fine():
     points = np.random.default_rng(0).random((3000, 2))
-    found = list(levels(points, 64))
+    found = list(levels(points, 64, len(points) ** -0.5))
     everyone = np.concatenate([level.members for level in found])
     np.testing.assert_array_equal(np.sort(everyone), np.arange(3000))
     scales = [level.scale for level in found]
@@ -170,7 +170,7 @@ def test_levels_are_an_order_from_coarse_to_fine():
 
 def test_elimination_sees_only_what_is_before_and_nothing_twice():
     points = np.random.default_rng(1).random((1200, 2))
-    groups = [*levels(points, 64)]
+    groups = [*levels(points, 64, len(points) ** -0.5)]
     found = elimination(points, groups, 3.0)
     done = np.zeros(1201, dtype=bool)
     done[1200] = True

@@ -194,7 +194,7 @@ def solve(
     solution = iteration.solution()
     if solution.converged:
         solution = _looked_at_between(solution, seed)
-    elif start is None and iteration.kept is None:
+    elif throw and start is None and iteration.kept is None:
         refuse_at_zero(problem, blocks)
     if throw and not solution.converged:
         advice = "If its lengthscales are a guess, learn the kernel with kernelpde.learn."

@@ -16,8 +16,8 @@ from kernelpde.problem import Block, Problem, Residual
 LIMIT = 0.1
 """A relative residual between points above this is not met. Chosen on 1955 solves of 238 random
 problems with kernels good and bad (`benchmarks/robustness.py problems`): of 433 with an error above
-10% it misses 20, and of those with an error below 1% it refuses 10; at 0.05 these are 6 and 12, but
-coarse first looks at a problem are refused as well."""
+10% it misses 20, and of those with an error below 1% it refuses 10; at 0.05 these are 6 and 12. Not
+measured on other problems."""
 
 ALONE = 2.0
 """Below this condition number no point knows of another."""

@@ -53,6 +53,17 @@ def test_shares_of_the_boundary_follow_the_measure():
     assert straight == pytest.approx(1.6 / (1.6 + 0.8 * np.pi), abs=0.015)
 
 
+@pytest.mark.parametrize("stretch", [1.0, 1e-9, 1e9])
+def test_sides_of_a_box_have_equal_shares_in_all_units(stretch):
+    box = kp.Box(x=(0, 1), y=(0, stretch))
+    points = box.boundary.sample(81, rng(), "halton").points / [1.0, stretch]
+    counts = [int(np.sum(points[:, axis] == end)) for axis in (0, 1) for end in (0, 1)]
+    assert sorted(counts) == [20, 20, 20, 21]
+    np.testing.assert_allclose(
+        points, kp.Box(x=(0, 1), y=(0, 1)).boundary.sample(81, rng(), "halton").points, atol=1e-15
+    )
+
+
 def test_interior_of_a_difference_has_the_right_area():
     ring = kp.Ball((0, 0), 1.0) - kp.Ball((0, 0), 0.5)
     inside = ring.signed_distance(

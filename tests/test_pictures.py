@@ -9,12 +9,13 @@ from kernelpde.solve import grid_of
 
 matplotlib = pytest.importorskip("matplotlib")
 matplotlib.use("Agg")
+pyplot = pytest.importorskip("matplotlib.pyplot")
 
 
 @pytest.fixture(autouse=True)
 def closed():
     yield
-    matplotlib.pyplot.close("all")
+    pyplot.close("all")
 
 
 def poisson(domain, **options) -> kp.Problem:

@@ -103,7 +103,7 @@ def test_joint_samples_have_mean_and_covariance():
 def test_chi_squared_is_that_of_the_residuals():
     example = darcy(0.2)
     solver = kp.Dense(nugget=1e-10, refinement=0)
-    solution = kp.solve(example.problem, {"equation": 160, "boundary": 40}, solver=solver)
+    solution = kp.solve(example.problem, {"equation": 250, "boundary": 60}, solver=solver)
     found = kp.posterior(solution).chi_squared
     assert set(found) == {"data"}
     direct = (solution.residuals["data"]["rms"] / 1e-3) ** 2

@@ -64,9 +64,11 @@ from kernelpde.problem import Problem as Problem
 from kernelpde.problem import load_kernels as load_kernels
 from kernelpde.problem import save_kernels as save_kernels
 from kernelpde.solve import RESULT as RESULT
+from kernelpde.solve import Discretization as Discretization
 from kernelpde.solve import GaussNewton as GaussNewton
 from kernelpde.solve import LevenbergMarquardt as LevenbergMarquardt
 from kernelpde.solve import Solution as Solution
+from kernelpde.solve import discretize as discretize
 from kernelpde.solve import load_solution as load_solution
 from kernelpde.solve import save_solution as save_solution
 from kernelpde.solve import solve as solve

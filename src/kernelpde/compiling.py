@@ -56,7 +56,9 @@ class Programs:
     def get(self, function: Callable, structure: Any, arrays: list, statics: tuple) -> Callable:
         """The program of a function for arguments like these."""
         shapes = tuple((a.shape, a.dtype, getattr(a, "weak_type", False)) for a in arrays)
-        key = (function, structure, statics, shapes, jax.default_backend())
+        # Part of another program, whose options hold, if a transformation is under way.
+        nested = any(isinstance(a, jax.core.Tracer) for a in arrays)
+        key = (function, structure, statics, shapes, jax.default_backend(), nested)
         if key in self._programs:
             self._programs.move_to_end(key)
             return self._programs[key]
@@ -64,11 +66,11 @@ class Programs:
         self.made[name] = self.made.get(name, 0) + 1
         while len(self._programs) >= self.most:
             self._programs.popitem(last=False)
-        program = self._programs[key] = _jitted(function, structure, statics)
+        program = self._programs[key] = _jitted(function, structure, statics, nested)
         return program
 
 
-def _jitted(function: Callable, structure: Any, statics: tuple) -> Callable:
+def _jitted(function: Callable, structure: Any, statics: tuple, nested: bool) -> Callable:
     def flat(arrays: list) -> tuple[Any, _Static]:
         given = iter(arrays)
         leaves = [next(given) if leaf is _ARRAY else leaf for leaf in statics]
@@ -77,7 +79,7 @@ def _jitted(function: Callable, structure: Any, statics: tuple) -> Callable:
         return dynamic, _Static(static)
 
     flat.__name__ = getattr(function, "__name__", "compiled")
-    on_cpu = jax.default_backend() == "cpu"
+    on_cpu = jax.default_backend() == "cpu" and not nested
     options: dict[str, Any] = {"compiler_options": cpu_options()} if on_cpu else {}
     return jax.jit(flat, **options)
 
@@ -126,6 +128,12 @@ def known(name: str, value: Any) -> bool:
     except jax.errors.JaxRuntimeError:
         return False
     return True
+
+
+def traced(*trees: Any) -> bool:
+    """Whether a transformation of JAX is under way, of which some of these arrays are part."""
+    leaves = jax.tree.leaves(trees)
+    return _inside_jit() or any(isinstance(leaf, jax.core.Tracer) for leaf in leaves)
 
 
 def _inside_jit() -> bool:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
+import jax.core
 import jax.extend.core as jex
 import jax.numpy as jnp
 import numpy as np
@@ -106,7 +107,7 @@ class Traced(eqx.Module):
     - `program`: what is done with them.
     """
 
-    scalars: Float[Array | np.ndarray, "S"]
+    scalars: Float[Array | np.ndarray, " S"]
     arrays: tuple[Array | np.ndarray, ...]
     program: Program = eqx.field(static=True)
 
@@ -114,13 +115,16 @@ class Traced(eqx.Module):
         return self.program.run(self.scalars, self.arrays, inputs)
 
     def same(self, other: "Traced") -> bool:
-        """Whether both compute the same, numbers included."""
+        """Whether both compute the same, numbers included as far as they are known."""
         return self.program == other.program and all(
-            np.array_equal(a, b, equal_nan=np.issubdtype(a.dtype, np.inexact))
-            for a, b in zip(
-                (self.scalars, *self.arrays), (other.scalars, *other.arrays), strict=True
-            )
+            map(_equal, (self.scalars, *self.arrays), (other.scalars, *other.arrays))
         )
+
+
+def _equal(one: Array | np.ndarray, other: Array | np.ndarray) -> bool:
+    if isinstance(one, jax.core.Tracer) or isinstance(other, jax.core.Tracer):
+        return one is other
+    return np.array_equal(one, other, equal_nan=np.issubdtype(one.dtype, np.inexact))
 
 
 class Written:
@@ -163,11 +167,15 @@ def _function_itself(function: Callable) -> Callable:
 def lifted(closed: jex.ClosedJaxpr) -> Traced:
     """The program of a traced function, and its numbers."""
     scalars: list[float] = []
-    arrays: list[np.ndarray] = []
+    arrays: list[Any] = []
     operations: list[Operation] = []
     count = len(closed.jaxpr.invars)
 
     def constant(value: Any) -> Place:
+        if isinstance(value, jax.core.Tracer):
+            # A number of a transformation that is under way.
+            arrays.append(value)
+            return Place("array", len(arrays) - 1)
         number = np.asarray(value)
         if number.ndim == 0 and number.dtype == np.float64:
             scalars.append(float(number))

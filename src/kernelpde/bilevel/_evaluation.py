@@ -57,14 +57,14 @@ class Parameters(eqx.Module):
             return np.zeros(0)
         return np.concatenate([np.asarray(leaf, dtype=float).reshape(-1) for leaf in leaves])
 
-    def kernels(self, theta: Float[Array, "p"]) -> Kernels:
+    def kernels(self, theta: Float[Array, " p"]) -> Kernels:
         return self._both(theta)[0]
 
-    def noises(self, theta: Float[Array, "p"]) -> tuple[Float[Array, ""] | None, ...]:
+    def noises(self, theta: Float[Array, " p"]) -> tuple[Float[Array, ""] | None, ...]:
         """For each condition log σ, if it is learned."""
         return self._both(theta)[1]
 
-    def _both(self, theta: Float[Array, "p"]):
+    def _both(self, theta: Float[Array, " p"]):
         leaves, structure = jax.tree.flatten(self.learned)
         ends = np.cumsum([0, *(leaf.size for leaf in leaves)])
         parts = [
@@ -95,7 +95,7 @@ class Loss(eqx.Module):
     parameters: Parameters
     rows: Rows
     validation: Rows | None
-    row_weights: Float[Array, "N"]
+    row_weights: Float[Array, " N"]
     plan: AbstractPlan
     regularizer: AbstractRegularizer | None
     folds: tuple[np.ndarray, ...] = ()
@@ -103,7 +103,7 @@ class Loss(eqx.Module):
     data: tuple[int, ...] | None = eqx.field(static=True, default=None)
     near: tuple[Nearby | None, ...] = (None,)
 
-    def rows_at(self, theta: Float[Array, "p"]) -> Rows:
+    def rows_at(self, theta: Float[Array, " p"]) -> Rows:
         """The training rows with the noise that belongs to θ."""
         return self.rows.with_noises(self.parameters.noises(theta))
 
@@ -118,7 +118,7 @@ class Reached(eqx.Module):
     """
 
     solved: AbstractSolved
-    validation_image: Float[Array, "N"]
+    validation_image: Float[Array, " N"]
 
     @property
     def nugget(self) -> Float[Array, ""]:
@@ -130,8 +130,8 @@ class Reached(eqx.Module):
 
 
 def outer_roots(
-    theta: Float[Array, "p"], loss: Loss, keep: bool = False
-) -> tuple[Float[Array, "q"], Reached]:
+    theta: Float[Array, " p"], loss: Loss, keep: bool = False
+) -> tuple[Float[Array, " q"], Reached]:
     """ρ(θ), half of whose sum of squares is the outer loss, and the inner solution.
 
     With `keep`, what derivatives are made of is kept to be used many times.
@@ -149,7 +149,7 @@ def outer_roots(
     return roots, _reached(inner, seen)
 
 
-def _left_out(inner: AbstractSolved, loss: Loss) -> Float[Array, "M"]:
+def _left_out(inner: AbstractSolved, loss: Loss) -> Float[Array, " M"]:
     """What rows miss when they are predicted from the others."""
     assert isinstance(inner, DenseSolved)
     if loss.standardised:
@@ -163,15 +163,15 @@ def _left_out(inner: AbstractSolved, loss: Loss) -> Float[Array, "M"]:
     return loss.row_weights * residual
 
 
-def _reached(inner: AbstractSolved, seen: Float[Array, "N"]) -> Reached:
+def _reached(inner: AbstractSolved, seen: Float[Array, " N"]) -> Reached:
     return everywhere(Reached(inner.without_factor(), seen), inner.devices)
 
 
-def _penalty(theta: Float[Array, "p"], loss: Loss) -> Float[Array, "q"]:
+def _penalty(theta: Float[Array, " p"], loss: Loss) -> Float[Array, " q"]:
     return jnp.zeros(0) if loss.regularizer is None else loss.regularizer.roots(theta)
 
 
-def outer_loss(theta: Float[Array, "p"], loss: Loss) -> tuple[Float[Array, ""], Reached]:
+def outer_loss(theta: Float[Array, " p"], loss: Loss) -> tuple[Float[Array, ""], Reached]:
     """J(θ), and the inner solution."""
     if loss.data is None:
         roots, reached = outer_roots(theta, loss)
@@ -183,11 +183,11 @@ def outer_loss(theta: Float[Array, "p"], loss: Loss) -> tuple[Float[Array, ""], 
 
 
 @compiled
-def density_and_normal(theta: Float[Array, "p"], loss: Loss):
+def density_and_normal(theta: Float[Array, " p"], loss: Loss):
     """Minus the predictive log density of data, its gradient and expected curvature."""
     assert loss.data is not None
 
-    def model(t: Float[Array, "p"]) -> tuple[Kernels, Rows]:
+    def model(t: Float[Array, " p"]) -> tuple[Kernels, Rows]:
         return loss.parameters.kernels(t), loss.rows_at(t)
 
     found = judged(theta, model, loss.plan, loss.data)
@@ -202,10 +202,10 @@ def density_and_normal(theta: Float[Array, "p"], loss: Loss):
 
 
 @compiled
-def loss_and_normal(theta: Float[Array, "p"], loss: Loss):
+def loss_and_normal(theta: Float[Array, " p"], loss: Loss):
     """Loss, gradient and JᵀJ by forward mode: one factorisation for all directions."""
 
-    def along(direction: Float[Array, "p"]):
+    def along(direction: Float[Array, " p"]):
         return jax.jvp(lambda t: outer_roots(t, loss), (theta,), (direction,), has_aux=True)
 
     roots, jacobian, reached = jax.vmap(along, out_axes=(None, 0, None))(jnp.eye(len(theta)))
@@ -213,10 +213,10 @@ def loss_and_normal(theta: Float[Array, "p"], loss: Loss):
 
 
 @compiled
-def loss_and_gradient(theta: Float[Array, "p"], loss: Loss):
+def loss_and_gradient(theta: Float[Array, " p"], loss: Loss):
     """Loss and gradient by reverse mode."""
 
-    def scalar(t: Float[Array, "p"]):
+    def scalar(t: Float[Array, " p"]):
         roots, reached = outer_roots(t, loss)
         return 0.5 * (roots @ roots), reached
 
@@ -230,8 +230,8 @@ loss_and_state = compiled(outer_loss)
 
 @compiled
 def damped_direction(
-    theta: Float[Array, "p"], loss: Loss, damping: Float[Array, ""], iterations: int
-) -> tuple[Float[Array, "p"], Float[Array, "p"]]:
+    theta: Float[Array, " p"], loss: Loss, damping: Float[Array, ""], iterations: int
+) -> tuple[Float[Array, " p"], Float[Array, " p"]]:
     """The gradient g and the step d of (JᵀJ + λ c I) d = -g, with J = ∂ρ/∂θ never formed.
 
     By conjugate gradients on products with J and Jᵀ, which all use one factorisation. The damping λ
@@ -274,7 +274,7 @@ def damped_direction(
 def losses(thetas: Float[Array, "n p"], loss: Loss):
     """Loss, nugget and usability for each row θ: one program, one matrix in memory at a time."""
 
-    def one(theta: Float[Array, "p"]):
+    def one(theta: Float[Array, " p"]):
         value, reached = outer_loss(theta, loss)
         return value, reached.nugget, reached.usable
 
@@ -301,14 +301,14 @@ def evaluator(loss: Loss, curvature: str) -> Callable:
     return loss_and_normal if curvature == "matrix" or few else loss_and_gradient
 
 
-def loss_without_derivatives(theta: Float[Array, "p"], loss: Loss):
+def loss_without_derivatives(theta: Float[Array, " p"], loss: Loss):
     """The loss alone; its gradient comes with a direction, see `damped_direction`."""
     value, reached = loss_and_state(theta, loss)
     return value, np.zeros(0), None, reached
 
 
 @compiled
-def row_scales(kernels: Kernels, rows: Rows) -> Float[Array, "M"]:
+def row_scales(kernels: Kernels, rows: Rows) -> Float[Array, " M"]:
     """κ(φᵢ, φᵢ) + Σᵢ: the squared size of a row under the prior."""
     return gram_diagonal(kernels, rows.batches) + rows.variance
 
@@ -328,7 +328,7 @@ class Progress(eqx.Module):
     validation: View | None
     length: Float[Array, ""]
     change: Float[Array, ""]
-    residuals: Float[Array, "C"]
+    residuals: Float[Array, " C"]
 
 
 @compiled
@@ -339,9 +339,9 @@ def advance(
     seen: tuple[View, View | None],
     kernels: Kernels,
     reached: Reached,
-    row_weights: tuple[Float[Array, "M"], Float[Array, "N"] | None],
+    row_weights: tuple[Float[Array, " M"], Float[Array, " N"] | None],
     near: tuple[Nearby | None, ...],
-    lengths: Float[Array, "L"],
+    lengths: Float[Array, " L"],
 ) -> Progress:
     """From uᵏ to Π_k(θ), or as far on the way as the true residual bears the linearisation out.
 
@@ -350,7 +350,7 @@ def advance(
     """
     solved = reached.solved
 
-    def view(entries: tuple[Array, ...], row: Rows, image: Float[Array, "_"]) -> View:
+    def view(entries: tuple[Array, ...], row: Rows, image: Float[Array, " _"]) -> View:
         return View(entries, image - row.through_jets(entries))
 
     full = (
@@ -390,7 +390,7 @@ def advance(
     return everywhere(progress, solved.devices)
 
 
-def _condition_sizes(residuals, blocks: tuple[Block, ...], view: View) -> Float[Array, "C"]:
+def _condition_sizes(residuals, blocks: tuple[Block, ...], view: View) -> Float[Array, " C"]:
     """The root mean square residual of each condition."""
     rows = true_residual(residuals, blocks, view.jets, view.linear)
     sizes, start = [], 0

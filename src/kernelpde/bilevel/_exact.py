@@ -42,21 +42,21 @@ class Objective(eqx.Module):
     residuals: tuple[Residual, ...]
     blocks: tuple[Block, ...]
     validation: tuple[Block, ...]
-    row_weights: Float[Array, "N"]
+    row_weights: Float[Array, " N"]
     plan: AbstractPlan
     near: tuple[Nearby | None, ...]
 
-    def _inner(self, entries: Entries, theta: Float[Array, "p"]) -> AbstractSolved:
+    def _inner(self, entries: Entries, theta: Float[Array, " p"]) -> AbstractSolved:
         rows = linearised(self.residuals, self.blocks, entries)
         rows = rows.with_noises(self.parameters.noises(theta))
         return inner_map(self.parameters.kernels(theta), rows, self.plan)
 
-    def _next(self, entries: Entries, theta: Float[Array, "p"]) -> Entries:
+    def _next(self, entries: Entries, theta: Float[Array, " p"]) -> Entries:
         """G(s, θ): one Gauss-Newton step of the inner problem."""
         inner = self._inner(entries, theta)
         return inner.entries(self.parameters.kernels(theta), self.residuals, self.blocks)
 
-    def _loss(self, entries: Entries, theta: Float[Array, "p"]) -> Float[Array, ""]:
+    def _loss(self, entries: Entries, theta: Float[Array, " p"]) -> Float[Array, ""]:
         """L(s, θ): half the squares of the true residuals at validation points."""
         kernels, inner = self.parameters.kernels(theta), self._inner(entries, theta)
         seen = entries_of(kernels, inner, self.residuals, self.validation, self.near)
@@ -64,17 +64,17 @@ class Objective(eqx.Module):
         residual = held_out_residual(kernels, inner, rows, self.near)
         return 0.5 * jnp.sum((self.row_weights * residual) ** 2)
 
-    def fixed_point(self, theta: Float[Array, "p"], start: Entries, steps: int = 30) -> Entries:
+    def fixed_point(self, theta: Float[Array, " p"], start: Entries, steps: int = 30) -> Entries:
         """s(θ), by Gauss-Newton steps from `start`."""
         return jax.lax.fori_loop(0, steps, lambda _, s: self._next(s, theta), start)
 
-    def value(self, theta: Float[Array, "p"], start: Entries, steps: int = 30) -> Float[Array, ""]:
+    def value(self, theta: Float[Array, " p"], start: Entries, steps: int = 30) -> Float[Array, ""]:
         """J(θ)."""
         return self._loss(self.fixed_point(theta, start, steps), theta)
 
     def value_and_gradients(
-        self, theta: Float[Array, "p"], start: Entries, steps: int = 30
-    ) -> tuple[Float[Array, ""], Float[Array, "p"], Float[Array, "p"]]:
+        self, theta: Float[Array, " p"], start: Entries, steps: int = 30
+    ) -> tuple[Float[Array, ""], Float[Array, " p"], Float[Array, " p"]]:
         """J(θ), its exact gradient, and the gradient with the linearisation point held.
 
         **Arguments:**
@@ -97,7 +97,7 @@ class Objective(eqx.Module):
 
 @compiled
 def exact_gradients(
-    objective: Objective, theta: Float[Array, "p"], start: Entries, steps: int
-) -> tuple[Float[Array, ""], Float[Array, "p"], Float[Array, "p"]]:
+    objective: Objective, theta: Float[Array, " p"], start: Entries, steps: int
+) -> tuple[Float[Array, ""], Float[Array, " p"], Float[Array, " p"]]:
     """`Objective.value_and_gradients`, compiled."""
     return objective.value_and_gradients(theta, start, steps)

@@ -18,7 +18,7 @@ class View(eqx.Module):
     """
 
     jets: tuple[Float[Array, "_ _"], ...]
-    linear: Float[Array, "M"]
+    linear: Float[Array, " M"]
 
 
 def inner_map(

@@ -96,7 +96,8 @@ class Learned:
     @property
     def converged(self) -> bool:
         """Whether learning has converged, and the solution with what was learned as well."""
-        return self.result in (LEARNING.converged, LEARNING.scattered) and self.solution.converged
+        settled = self.result in (LEARNING.converged, LEARNING.scattered)
+        return settled and bool(self.solution.converged)
 
     @property
     def reason(self) -> str:

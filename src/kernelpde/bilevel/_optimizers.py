@@ -268,8 +268,8 @@ class LBFGS(AbstractOuter):
 
 
 def _two_loop(
-    gradient: Float[np.ndarray, "p"], history: list[tuple[np.ndarray, np.ndarray]]
-) -> Float[np.ndarray, "p"]:
+    gradient: Float[np.ndarray, " p"], history: list[tuple[np.ndarray, np.ndarray]]
+) -> Float[np.ndarray, " p"]:
     """The BFGS direction from the last steps and changes of the gradient."""
     q, factors = gradient.copy(), []
     for step, change in reversed(history):

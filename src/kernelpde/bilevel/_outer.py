@@ -22,12 +22,12 @@ def held_out_residual(
     validation: Rows,
     near: tuple[Nearby | None, ...],
     keep: bool = False,
-) -> Float[Array, "N"]:
+) -> Float[Array, " N"]:
     """r(θ) = κ_θ(Ψ, Φ) z(θ) - b at validation points: equation (outer_discrete_linearized)."""
     return inner.images(kernels, validation.stacks, near, keep) - validation.target
 
 
-def leave_one_out_residual(inner: DenseSolved) -> Float[Array, "M"]:
+def leave_one_out_residual(inner: DenseSolved) -> Float[Array, " M"]:
     """What each row misses when it is predicted from all others, from one factorisation.
 
     With P = K + Σ + ηD and z = P⁻¹ b, it is rᵢ = -zᵢ / (P⁻¹)ᵢᵢ: prediction minus target.
@@ -35,7 +35,7 @@ def leave_one_out_residual(inner: DenseSolved) -> Float[Array, "M"]:
     return -inner.weights / inner.system.inverse_diagonal()
 
 
-def fold_residual(inner: DenseSolved, folds: Sequence[Array | np.ndarray]) -> Float[Array, "M"]:
+def fold_residual(inner: DenseSolved, folds: Sequence[Array | np.ndarray]) -> Float[Array, " M"]:
     """What the rows of each fold miss when they are predicted from all other folds.
 
     By the block inverse identity r_F = -((P⁻¹)_FF)⁻¹ z_F: one factorisation serves all folds.
@@ -51,7 +51,7 @@ def fold_residual(inner: DenseSolved, folds: Sequence[Array | np.ndarray]) -> Fl
     return found
 
 
-def standardised_leave_one_out(inner: DenseSolved) -> tuple[Float[Array, "M"], Float[Array, "M"]]:
+def standardised_leave_one_out(inner: DenseSolved) -> tuple[Float[Array, " M"], Float[Array, " M"]]:
     """rᵢ / σᵢ and log σᵢ, with σᵢ² = 1 / (P⁻¹)ᵢᵢ the variance of row i given all others."""
     precision = inner.system.inverse_diagonal()
     return -inner.weights / jnp.sqrt(precision), -0.5 * jnp.log(precision)
@@ -59,7 +59,7 @@ def standardised_leave_one_out(inner: DenseSolved) -> tuple[Float[Array, "M"], F
 
 def standardised_folds(
     inner: DenseSolved, folds: Sequence[Array | np.ndarray]
-) -> tuple[Float[Array, "M"], Float[Array, "M"]]:
+) -> tuple[Float[Array, " M"], Float[Array, " M"]]:
     """As `standardised_leave_one_out`, fold by fold: L⁻¹ z_F and -log Lᵢᵢ, (P⁻¹)_FF = L Lᵀ."""
     found, scales = jnp.zeros_like(inner.weights), jnp.zeros_like(inner.weights)
     for fold, block in _inverse_blocks(inner, folds):
@@ -71,8 +71,8 @@ def standardised_folds(
 
 
 def profiled(
-    standardised: Float[Array, "M"], scales: Float[Array, "M"], weights: Float[Array, "M"]
-) -> Float[Array, "M"]:
+    standardised: Float[Array, " M"], scales: Float[Array, " M"], weights: Float[Array, " M"]
+) -> Float[Array, " M"]:
     """ρ with ½ ‖ρ‖² = ½ Σ vᵢ tᵢ² exp(2 Σ vᵢ log σᵢ) for standardised misses t, vᵢ = wᵢ / Σ wᵢ.
 
     Its logarithm is, up to a factor and a constant, minus the predictive log density of the rows
@@ -100,7 +100,7 @@ class AbstractRegularizer(eqx.Module):
     """A penalty R(θ) = ½ Σ ρ(θ)² on the hyperparameters, given by its roots ρ."""
 
     @abc.abstractmethod
-    def roots(self, theta: Float[Array, "p"]) -> Float[Array, "q"]:
+    def roots(self, theta: Float[Array, " p"]) -> Float[Array, " q"]:
         """ρ(θ), whose squares are added to the squares of the outer residual."""
 
 
@@ -112,7 +112,7 @@ class L2(AbstractRegularizer):
     def __check_init__(self):
         real_number("L2", "weight", self.weight, at_least=0)
 
-    def roots(self, theta: Float[Array, "p"]) -> Float[Array, "p"]:
+    def roots(self, theta: Float[Array, " p"]) -> Float[Array, " p"]:
         return jnp.sqrt(self.weight) * theta
 
 
@@ -126,7 +126,7 @@ class L1(AbstractRegularizer):
         real_number("L1", "weight", self.weight, at_least=0)
         real_number("L1", "smoothing", self.smoothing, above=0)
 
-    def roots(self, theta: Float[Array, "p"]) -> Float[Array, "p"]:
+    def roots(self, theta: Float[Array, " p"]) -> Float[Array, " p"]:
         epsilon = self.smoothing
         # (√(θ² + ε²) - ε) as a square: θ² / (√(θ² + ε²) + ε), whose root is smooth at 0.
         return theta * jnp.sqrt(2.0 * self.weight / (jnp.sqrt(theta**2 + epsilon**2) + epsilon))
@@ -148,7 +148,7 @@ class LogNormal(AbstractRegularizer):
         real_number("LogNormal", "median", self.median, above=0)
         real_number("LogNormal", "spread", self.spread, above=0)
 
-    def roots(self, theta: Float[Array, "p"]) -> Float[Array, "p"]:
+    def roots(self, theta: Float[Array, " p"]) -> Float[Array, " p"]:
         return (theta - jnp.log(self.median)) / self.spread
 
 
@@ -161,10 +161,10 @@ class Around(AbstractRegularizer):
     - `spread`: s; infinite where nothing is known.
     """
 
-    centre: Float[Array, "p"]
-    spread: Float[Array, "p"]
+    centre: Float[Array, " p"]
+    spread: Float[Array, " p"]
 
-    def roots(self, theta: Float[Array, "p"]) -> Float[Array, "p"]:
+    def roots(self, theta: Float[Array, " p"]) -> Float[Array, " p"]:
         return (theta - self.centre) / self.spread
 
 

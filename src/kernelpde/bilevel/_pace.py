@@ -42,6 +42,10 @@ def _still(path: Sequence[np.ndarray]) -> bool:
     return bool(np.max(np.abs(np.diff(path, axis=0)), initial=0.0) < 0.5 * _AT_REST)
 
 
+def _cycles(changes: Sequence[float]) -> bool:
+    return len(changes) >= 5 and bool(cycles(np.asarray(changes)))
+
+
 class Pace:
     """What the steps so far say about the next one.
 
@@ -76,7 +80,7 @@ class Pace:
     def lengths(self, offered: Sequence[float]) -> np.ndarray:
         """Fractions of the inner step to choose from."""
         if self.with_data:
-            self.shortened = self.shortened or cycles(self.changes)
+            self.shortened = self.shortened or _cycles(self.changes)
             return np.array([0.5 if self.shortened else 1.0])
         # Whole steps, until they have led nowhere for long.
         return np.asarray(offered)[: None if self.far >= _TRUST else 1]

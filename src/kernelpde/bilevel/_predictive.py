@@ -30,7 +30,7 @@ class Judged(eqx.Module):
     """J, its gradient, its expected curvature, and the inner solution."""
 
     value: Float[Array, ""]
-    gradient: Float[Array, "p"]
+    gradient: Float[Array, " p"]
     normal: Float[Array, "p p"]
     inner: AbstractSolved
 
@@ -44,13 +44,13 @@ def predictive(
     return _density(left_out.weights, left_out.precision), inner
 
 
-def _density(weights: Float[Array, "d"], precision: Float[Array, "d"]) -> Float[Array, ""]:
+def _density(weights: Float[Array, " d"], precision: Float[Array, " d"]) -> Float[Array, ""]:
     return 0.5 * jnp.sum(weights**2 / precision - jnp.log(precision))
 
 
 def judged(
-    theta: Float[Array, "p"],
-    model: Callable[[Float[Array, "p"]], tuple[Kernels, Rows]],
+    theta: Float[Array, " p"],
+    model: Callable[[Float[Array, " p"]], tuple[Kernels, Rows]],
     plan: AbstractPlan,
     data: tuple[int, ...],
 ) -> Judged:

@@ -31,7 +31,7 @@ _MANY = 12
 """With more lengthscales than this they are not tried one by one."""
 
 
-def spread(parameters: Parameters, extents: Float[np.ndarray, "d"]) -> list[np.ndarray]:
+def spread(parameters: Parameters, extents: Float[np.ndarray, " d"]) -> list[np.ndarray]:
     """θ with all lengthscales a fraction of the extent of their own coordinate.
 
     Once all at the same fraction, but for what several in the same place differ by; and once in
@@ -68,7 +68,7 @@ def _apart_in_place(
     return found
 
 
-def relative_to(parameters: Parameters, extents: Float[np.ndarray, "d"]) -> np.ndarray:
+def relative_to(parameters: Parameters, extents: Float[np.ndarray, " d"]) -> np.ndarray:
     """For each hyperparameter what it is measured by: the extent of its coordinate, or itself."""
     kernels, noises = parameters.learned
     rest = sum(leaf.size for leaf in jax.tree.leaves(noises))
@@ -87,7 +87,7 @@ def nearby(parameters: Parameters, theta: np.ndarray) -> list[np.ndarray]:
 
 
 def weak_prior(
-    parameters: Parameters, extents: Float[np.ndarray, "d"], by_domain: bool = True
+    parameters: Parameters, extents: Float[np.ndarray, " d"], by_domain: bool = True
 ) -> Around:
     """What one expects before seeing data: used with a likelihood, which a few data leave flat.
 

@@ -20,7 +20,7 @@ _UNLIKE = 3.0
 """Coordinates whose extents differ by more than this factor have units of their own."""
 
 
-def unlike(extents: Float[np.ndarray, "d"]) -> bool:
+def unlike(extents: Float[np.ndarray, " d"]) -> bool:
     """Whether coordinates are taken to have units of their own."""
     return bool(extents.max() > _UNLIKE * extents.min())
 

@@ -43,7 +43,7 @@ class Evolution:
     - `seconds`: what each window took.
     """
 
-    times: Float[np.ndarray, "W"]
+    times: Float[np.ndarray, " W"]
     solutions: tuple[Solution, ...]
     learned: Learned | None
     seconds: tuple[float, ...]

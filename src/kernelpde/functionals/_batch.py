@@ -45,7 +45,7 @@ class Functionals(eqx.Module):
     def __iter__(self):
         raise TypeError("Functionals are one batch; expected a sequence of batches.")
 
-    def scaled(self, factors: Float[Array, "M"]) -> "Functionals":
+    def scaled(self, factors: Float[Array, " M"]) -> "Functionals":
         """Each functional times a number."""
         local = jnp.repeat(factors, self.width)
         return Functionals(self.points, local[:, None] * self.coefficients, self.terms, self.width)
@@ -124,23 +124,23 @@ class Stack(eqx.Module):
             for r, used in enumerate(self.used)
         )
 
-    def weighted(self, weights: Float[Array, "RN"]) -> Functionals:
+    def weighted(self, weights: Float[Array, " RN"]) -> Functionals:
         """Σᵣ w_{rn} φ_{rn}, one functional per point."""
         by_equation = jnp.repeat(weights.reshape(len(self.used), -1), self.width, axis=1)
         return Functionals(
             self.points, jnp.einsum("rn,nrt->nt", by_equation, self.coefficients), self.terms
         )
 
-    def applied(self, entries: Float[Array, "N T"]) -> Float[Array, "RN"]:
+    def applied(self, entries: Float[Array, "N T"]) -> Float[Array, " RN"]:
         """φ_{rn} of something with these jet entries."""
         return self.summed(jnp.einsum("nrt,nt->rn", self.coefficients, entries))
 
-    def summed(self, local: Float[Array, "R N"]) -> Float[Array, "RN"]:
+    def summed(self, local: Float[Array, "R N"]) -> Float[Array, " RN"]:
         """Values per equation and point, added up over the width, in the order of the rows."""
         return local.reshape(-1, self.width).sum(1) if self.width > 1 else local.reshape(-1)
 
 
-def expansion(stacks: Sequence[Stack], weights: Float[Array, "M"]) -> tuple[Functionals, ...]:
+def expansion(stacks: Sequence[Stack], weights: Float[Array, " M"]) -> tuple[Functionals, ...]:
     """Σᵢ wᵢ φᵢ over the rows of all stacks, as one functional per point."""
     ends = np.cumsum([0, *(len(stack) for stack in stacks)])
     return tuple(

@@ -53,7 +53,7 @@ class Composed:
                 total = _plus(total, found if factor is None else factor * found)
         return total
 
-    def diagonal(self, batch: Functionals) -> Float[Array, "M"] | None:
+    def diagonal(self, batch: Functionals) -> Float[Array, " M"] | None:
         """φᵢ φᵢ κ for functionals local at one point each; `None` if zero."""
         total = None
         for factor, kernel, shares in self.parts:
@@ -67,9 +67,9 @@ class Composed:
         self,
         left: Sequence[Functionals],
         right: Sequence[Functionals],
-        vector: Float[Array, "N"],
+        vector: Float[Array, " N"],
         keep: bool = False,
-    ) -> Float[Array, "M"]:
+    ) -> Float[Array, " M"]:
         """κ(Φ, Ψ) v for functionals in several batches, their widths added up."""
         rows, columns = _local(left), _local(right) if right is not left else None
         weights, start = [], 0
@@ -102,9 +102,9 @@ class Composed:
         self,
         rows: Functionals,
         columns: Functionals | None,
-        vector: Float[Array, "N"],
+        vector: Float[Array, " N"],
         keep: bool = False,
-    ) -> Float[Array, "L"]:
+    ) -> Float[Array, " L"]:
         total = jnp.zeros(rows.points.shape[0])
         for factor, kernel, shares in self.parts:
             one = _operators(rows, shares)

@@ -136,7 +136,7 @@ def gram_in_tiles(
     return _in_row_tiles(lambda rows: gram(kernels, rows, right), left, len(right), memory)
 
 
-def gram_diagonal(kernels: Kernels, batches: Sequence[Functionals]) -> Float[Array, "M"]:
+def gram_diagonal(kernels: Kernels, batches: Sequence[Functionals]) -> Float[Array, " M"]:
     """φᵢ φᵢ κ for each functional of several batches."""
     if len({batch.width for batch in batches}) > 1:
         return jnp.concatenate([gram_diagonal(kernels, [batch]) for batch in batches])
@@ -213,10 +213,10 @@ def matvec(
     kernels: Kernels,
     left: Functionals,
     right: Functionals,
-    vector: Float[Array, "N"],
+    vector: Float[Array, " N"],
     *,
     memory: int = DEFAULT_MEMORY,
-) -> Float[Array, "M"]:
+) -> Float[Array, " M"]:
     """κ(Φ, Ψ) v, tile by tile: the matrix is never whole.
 
     **Arguments:**
@@ -237,10 +237,10 @@ def _plain_matvec(
     latents: Sequence[Latent],
     left: Functionals,
     right: Functionals,
-    vector: Float[Array, "N"],
+    vector: Float[Array, " N"],
     memory: int,
-) -> Float[Array, "M"]:
-    def tile(rows: Functionals) -> Float[Array, "n"]:
+) -> Float[Array, " M"]:
+    def tile(rows: Functionals) -> Float[Array, " n"]:
         return _gram(latents, Composed([]), rows, right) @ vector
 
     return _in_row_tiles(tile, left, len(right), memory)
@@ -250,11 +250,11 @@ def stacked_matvec(
     kernels: Kernels,
     left: Sequence[Stack],
     right: Sequence[Stack],
-    vector: Float[Array, "N"],
+    vector: Float[Array, " N"],
     *,
     memory: int = DEFAULT_MEMORY,
     keep: bool = False,
-) -> Float[Array, "M"]:
+) -> Float[Array, " M"]:
     """κ(Φ, Ψ) v for the rows of stacks: as `matvec`, once per pair of points.
 
     With `keep`, derivatives for composed kernels keep what they are made of: for those who take
@@ -273,7 +273,7 @@ def stacked_matvec(
 
 def _plain_stacked(
     latents: Sequence[Latent], left: Sequence[Stack], weighted: Sequence[Functionals], memory: int
-) -> Float[Array, "M"]:
+) -> Float[Array, " M"]:
     if all(len(stack.used) == 1 and stack.width == 1 for stack in left):
         rows = concatenate([batch for stack in left for batch in stack.batches])
         columns = concatenate(weighted)

@@ -137,7 +137,7 @@ class Jet(NotANumber):
         return self.d()
 
     @property
-    def gradient(self) -> Float[Array, "s"]:
+    def gradient(self) -> Float[Array, " s"]:
         """First derivatives in space."""
         return jnp.stack([self.d(i) for i in self._frame.spatial])
 
@@ -179,7 +179,7 @@ class ComplexJet(NotANumber):
         return self.d()
 
     @property
-    def gradient(self) -> Complex[Array, "s"]:
+    def gradient(self) -> Complex[Array, " s"]:
         """First derivatives in space."""
         return jax.lax.complex(self.real.gradient, self.imag.gradient)
 

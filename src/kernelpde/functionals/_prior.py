@@ -40,7 +40,7 @@ class Balanced(eqx.Module):
     """
 
     latents: tuple[AbstractKernel, ...]
-    exponents: Int[Array, "F"]
+    exponents: Int[Array, " F"]
 
     def __len__(self) -> int:
         return len(self.latents)

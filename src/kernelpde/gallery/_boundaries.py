@@ -12,15 +12,15 @@ from kernelpde.kernels import Gaussian
 from kernelpde.problem import Condition, Field, Problem
 
 
-def _u(x: Float[Array, "d"]) -> Float[Array, ""]:
+def _u(x: Float[Array, " d"]) -> Float[Array, ""]:
     return jnp.exp(x[0]) * jnp.sin(2.0 * x[1]) + x[0] * x[1]
 
 
-def _v(x: Float[Array, "d"]) -> Float[Array, ""]:
+def _v(x: Float[Array, " d"]) -> Float[Array, ""]:
     return 0.5 * jnp.cos(2.0 * x[0] + x[1])
 
 
-def _laplacian(f, x: Float[Array, "d"]) -> Float[Array, ""]:
+def _laplacian(f, x: Float[Array, " d"]) -> Float[Array, ""]:
     return jnp.trace(jax.hessian(f)(x))
 
 
@@ -29,28 +29,28 @@ def _square_grid() -> Float[np.ndarray, "n 2"]:
     return product_grid(axis, axis)
 
 
-def _cubic(x: Float[Array, "d"], u: Jet) -> Float[Array, ""]:
+def _cubic(x: Float[Array, " d"], u: Jet) -> Float[Array, ""]:
     return -u.laplacian + u.value**3 - (-_laplacian(_u, x) + _u(x) ** 3)
 
 
-def _flux(x: Float[Array, "d"], normal: Float[Array, "d"]) -> Float[Array, ""]:
+def _flux(x: Float[Array, " d"], normal: Float[Array, " d"]) -> Float[Array, ""]:
     return jax.grad(_u)(x) @ normal
 
 
-def _left(x: Float[Array, "d"], u: Jet, normal: Float[Array, "d"]) -> Float[Array, ""]:
+def _left(x: Float[Array, " d"], u: Jet, normal: Float[Array, " d"]) -> Float[Array, ""]:
     return u.normal_derivative + 2.0 * u.value - (_flux(x, normal) + 2.0 * _u(x))
 
 
-def _right(x: Float[Array, "d"], u: Jet, normal: Float[Array, "d"]) -> Float[Array, ""]:
+def _right(x: Float[Array, " d"], u: Jet, normal: Float[Array, " d"]) -> Float[Array, ""]:
     # Radiation: the flux is the fourth power of the temperature.
     return u.normal_derivative + u.value**4 - (_flux(x, normal) + _u(x) ** 4)
 
 
-def _bottom(x: Float[Array, "d"], u: Jet, normal: Float[Array, "d"]) -> Float[Array, ""]:
+def _bottom(x: Float[Array, " d"], u: Jet, normal: Float[Array, " d"]) -> Float[Array, ""]:
     return u.normal_derivative - _flux(x, normal)
 
 
-def _top(x: Float[Array, "d"], u: Jet) -> Float[Array, ""]:
+def _top(x: Float[Array, " d"], u: Jet) -> Float[Array, ""]:
     return u.value - _u(x)
 
 
@@ -85,7 +85,7 @@ def robin(lengthscale: float = 0.5) -> Example:
     )
 
 
-def _pair(x: Float[Array, "d"], u: Jet, v: Jet) -> tuple[Array, Array]:
+def _pair(x: Float[Array, " d"], u: Jet, v: Jet) -> tuple[Array, Array]:
     return (
         -u.laplacian + u.value + v.value**2 - (-_laplacian(_u, x) + _u(x) + _v(x) ** 2),
         -v.laplacian + v.value + u.value * v.value - (-_laplacian(_v, x) + _v(x) + _u(x) * _v(x)),
@@ -93,7 +93,7 @@ def _pair(x: Float[Array, "d"], u: Jet, v: Jet) -> tuple[Array, Array]:
 
 
 def _coupled(
-    x: Float[Array, "d"], u: Jet, v: Jet, normal: Float[Array, "d"]
+    x: Float[Array, " d"], u: Jet, v: Jet, normal: Float[Array, " d"]
 ) -> tuple[Array, Array]:
     slope = jax.grad(_u)(x) - jax.grad(_v)(x)
     return (

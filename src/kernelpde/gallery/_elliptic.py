@@ -19,14 +19,14 @@ _MODES = ((1, 1.0), (4, 4.0))
 """Frequency and amplitude of each sin kπx sin kπy in the solution."""
 
 
-def _solution(x: Float[Array, "d"]) -> Float[Array, ""]:
+def _solution(x: Float[Array, " d"]) -> Float[Array, ""]:
     return sum(
         (a * jnp.sin(k * jnp.pi * x[0]) * jnp.sin(k * jnp.pi * x[1]) for k, a in _MODES),
         start=jnp.zeros(()),
     )
 
 
-def _source(x: Float[Array, "d"]) -> Float[Array, ""]:
+def _source(x: Float[Array, " d"]) -> Float[Array, ""]:
     minus_laplacian = sum(
         2.0 * (k * jnp.pi) ** 2 * a * jnp.sin(k * jnp.pi * x[0]) * jnp.sin(k * jnp.pi * x[1])
         for k, a in _MODES
@@ -34,7 +34,7 @@ def _source(x: Float[Array, "d"]) -> Float[Array, ""]:
     return minus_laplacian + _solution(x) ** 3
 
 
-def _exact(points: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n"]:
+def _exact(points: Float[np.ndarray, "n d"]) -> Float[np.ndarray, " n"]:
     x, y = points.T
     return sum(
         (a * np.sin(k * np.pi * x) * np.sin(k * np.pi * y) for k, a in _MODES),
@@ -43,11 +43,11 @@ def _exact(points: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n"]:
 
 
 # Functions of the module and not of a call: what is compiled for one kernel serves the next.
-def _equation(x: Float[Array, "d"], u: Jet) -> Float[Array, ""]:
+def _equation(x: Float[Array, " d"], u: Jet) -> Float[Array, ""]:
     return -u.laplacian + u.value**3 - _source(x)
 
 
-def _boundary(x: Float[Array, "d"], u: Jet) -> Float[Array, ""]:
+def _boundary(x: Float[Array, " d"], u: Jet) -> Float[Array, ""]:
     return u.value
 
 

@@ -95,6 +95,6 @@ def _sizes(error: np.ndarray, truth: np.ndarray) -> dict[str, float]:
     }
 
 
-def product_grid(*axes: Float[np.ndarray, "_"] | Array) -> Float[np.ndarray, "m d"]:
+def product_grid(*axes: Float[np.ndarray, " _"] | Array) -> Float[np.ndarray, "m d"]:
     """All combinations of coordinates, one point per row."""
     return np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(axes))

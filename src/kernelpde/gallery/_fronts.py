@@ -18,15 +18,15 @@ _REGULARISATION = 0.01
 _DIFFUSION = 0.02
 
 
-def _zero(x: Float[Array, "d"], u: Jet) -> Array:
+def _zero(x: Float[Array, " d"], u: Jet) -> Array:
     return u.value
 
 
-def _burgers(x: Float[Array, "d"], u: Jet) -> Array:
+def _burgers(x: Float[Array, " d"], u: Jet) -> Array:
     return u.d("t") + u.value * u.d("x") - _VISCOSITY * u.d("x", "x")
 
 
-def _sine(x: Float[Array, "d"], u: Jet) -> Array:
+def _sine(x: Float[Array, " d"], u: Jet) -> Array:
     return u.value + jnp.sin(jnp.pi * x[1])
 
 
@@ -89,7 +89,7 @@ def burgers(
     )
 
 
-def _eikonal(x: Float[Array, "d"], u: Jet) -> Array:
+def _eikonal(x: Float[Array, " d"], u: Jet) -> Array:
     return u.gradient @ u.gradient - 1.0 - _REGULARISATION * u.laplacian
 
 
@@ -128,11 +128,11 @@ def eikonal(
     )
 
 
-def _advection(x: Float[Array, "d"], u: Jet) -> Array:
+def _advection(x: Float[Array, " d"], u: Jet) -> Array:
     return u.d("x") - _DIFFUSION * u.laplacian - _layer_source(x)
 
 
-def _layer(x: Float[Array, "d"]) -> Float[Array, ""]:
+def _layer(x: Float[Array, " d"]) -> Float[Array, ""]:
     """(x - (e^{(x-1)/ε} - e^{-1/ε}) / (1 - e^{-1/ε})) sin πy, zero on all sides."""
     depth = (jnp.exp((x[0] - 1) / _DIFFUSION) - jnp.exp(-1 / _DIFFUSION)) / -jnp.expm1(
         -1 / _DIFFUSION
@@ -140,7 +140,7 @@ def _layer(x: Float[Array, "d"]) -> Float[Array, ""]:
     return (x[0] - depth) * jnp.sin(jnp.pi * x[1])
 
 
-def _layer_source(x: Float[Array, "d"]) -> Float[Array, ""]:
+def _layer_source(x: Float[Array, " d"]) -> Float[Array, ""]:
     """uₓ - ε Δu of it: the layer itself is in the kernel of ∂ₓ - ε ∂ₓₓ."""
     return jnp.sin(jnp.pi * x[1]) + _DIFFUSION * jnp.pi**2 * _layer(x)
 

@@ -31,7 +31,7 @@ _MODES = {
 }
 
 
-def _equation(x: Float[Array, "d"], u: Jet, v: Jet) -> tuple[Array, Array]:
+def _equation(x: Float[Array, " d"], u: Jet, v: Jet) -> tuple[Array, Array]:
     reaction = u.value * v.value**2
     return (
         u.d("t") - _DU * u.d("x", "x") + reaction - _FEED * (1.0 - u.value),
@@ -39,7 +39,7 @@ def _equation(x: Float[Array, "d"], u: Jet, v: Jet) -> tuple[Array, Array]:
     )
 
 
-def _insulated(x: Float[Array, "d"], u: Jet, v: Jet) -> tuple[Array, Array]:
+def _insulated(x: Float[Array, " d"], u: Jet, v: Jet) -> tuple[Array, Array]:
     return u.normal_derivative, v.normal_derivative
 
 
@@ -49,7 +49,7 @@ class _Initial:
     def __init__(self, modes: tuple[tuple[int, int], tuple[int, int]]):
         self.modes = modes
 
-    def __call__(self, x: Float[Array, "d"], u: Jet, v: Jet) -> tuple[Array, Array]:
+    def __call__(self, x: Float[Array, " d"], u: Jet, v: Jet) -> tuple[Array, Array]:
         (su, ku), (sv, kv) = self.modes
         return (
             u.value - su * jnp.cos(ku * jnp.pi * x[1]),

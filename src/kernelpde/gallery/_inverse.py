@@ -15,11 +15,11 @@ from kernelpde.kernels import Gaussian
 from kernelpde.problem import Condition, Field, Parameter, Problem
 
 
-def _zero(x: Float[Array, "d"], u: Jet) -> Array:
+def _zero(x: Float[Array, " d"], u: Jet) -> Array:
     return u.value
 
 
-def _seen(x: Float[Array, "d"], u: Jet, y: Array) -> Array:
+def _seen(x: Float[Array, " d"], u: Jet, y: Array) -> Array:
     return u.value - y
 
 
@@ -34,7 +34,7 @@ def _darcy_coefficient(points: np.ndarray) -> np.ndarray:
     return np.logaddexp(s, -s)
 
 
-def _darcy_equation(x: Float[Array, "d"], u: Jet, a: Jet) -> Array:
+def _darcy_equation(x: Float[Array, " d"], u: Jet, a: Jet) -> Array:
     return -jnp.exp(a.value) * (u.laplacian + a.gradient @ u.gradient) - 1.0
 
 
@@ -82,7 +82,7 @@ def darcy(lengthscale: float = 1.0, seed: int = 0, observations: int = 60) -> Ex
     )
 
 
-def _poisson_with_source(x: Float[Array, "d"], u: Jet, f: Jet) -> Array:
+def _poisson_with_source(x: Float[Array, " d"], u: Jet, f: Jet) -> Array:
     return -u.laplacian - f.value
 
 
@@ -132,7 +132,7 @@ def source(lengthscale: float = 0.3, seed: int = 0, observations: int = 100) -> 
     )
 
 
-def _string(x: Float[Array, "d"], u: Jet, load: Array) -> Array:
+def _string(x: Float[Array, " d"], u: Jet, load: Array) -> Array:
     return -u.laplacian - load
 
 
@@ -178,7 +178,7 @@ def string(lengthscale: float = 0.5, seed: int = 0, observations: int = 20) -> E
 _FEED, _KILL = 0.04, 0.06
 
 
-def _rates(x: Float[Array, "d"], u: Jet, v: Jet, feed: Array, kill: Array) -> tuple[Array, Array]:
+def _rates(x: Float[Array, " d"], u: Jet, v: Jet, feed: Array, kill: Array) -> tuple[Array, Array]:
     reaction = u.value * v.value**2
     return (
         u.d("t") - 0.001 * u.d("x", "x") + reaction - feed * (1.0 - u.value),
@@ -186,7 +186,7 @@ def _rates(x: Float[Array, "d"], u: Jet, v: Jet, feed: Array, kill: Array) -> tu
     )
 
 
-def _both_seen(x: Float[Array, "d"], u: Jet, v: Jet, y: Array) -> tuple[Array, Array]:
+def _both_seen(x: Float[Array, " d"], u: Jet, v: Jet, y: Array) -> tuple[Array, Array]:
     return u.value - y[0], v.value - y[1]
 
 

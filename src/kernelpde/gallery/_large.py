@@ -39,7 +39,7 @@ def _boundary(x: Float[Array, "3"], u: Jet) -> Float[Array, ""]:
     return u.value
 
 
-def _exact(points: Float[np.ndarray, "n 3"]) -> Float[np.ndarray, "n"]:
+def _exact(points: Float[np.ndarray, "n 3"]) -> Float[np.ndarray, " n"]:
     return sum(
         (a * np.prod(np.sin(k * np.pi * points), axis=1) for k, a in _MODES),
         start=np.zeros(len(points)),

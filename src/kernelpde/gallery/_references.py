@@ -26,7 +26,7 @@ class SplitStep:
     modes: int = 1024
     step: float = 2e-4
 
-    def __call__(self, points: Float[np.ndarray, "n 2"]) -> Complex[np.ndarray, "n"]:
+    def __call__(self, points: Float[np.ndarray, "n 2"]) -> Complex[np.ndarray, " n"]:
         """h at points (t, x)."""
         times, which = np.unique(points[:, 0], return_inverse=True)
         found = np.empty(len(points), dtype=complex)
@@ -163,7 +163,7 @@ class ChebyshevDarcy:
         rows /= rows.sum(1, keepdims=True)
         return np.where(hit.any(1, keepdims=True), hit, rows)
 
-    def __call__(self, points: Float[np.ndarray, "n 2"]) -> Float[np.ndarray, "n"]:
+    def __call__(self, points: Float[np.ndarray, "n 2"]) -> Float[np.ndarray, " n"]:
         """u at points."""
         left, right = self._interpolation(points[:, 0]), self._interpolation(points[:, 1])
         return np.sum((left @ self._values) * right, axis=1)
@@ -185,7 +185,7 @@ class ColeHopf:
     viscosity: float
     nodes: int = 160
 
-    def __call__(self, points: Float[np.ndarray, "n 2"]) -> Float[np.ndarray, "n"]:
+    def __call__(self, points: Float[np.ndarray, "n 2"]) -> Float[np.ndarray, " n"]:
         """u at points (t, x)."""
         place, weight = np.polynomial.hermite.hermgauss(self.nodes)
         t, x = points.T
@@ -219,7 +219,7 @@ class RegularisedDistance:
         shape = np.exp(rate * (off - 0.5)) * (1 + np.exp(-2 * rate * off)) / (1 + np.exp(-rate))
         return (4 / wave * np.sin(wave * y[:, None]) * shape).sum(1)
 
-    def __call__(self, points: Float[np.ndarray, "n 2"]) -> Float[np.ndarray, "n"]:
+    def __call__(self, points: Float[np.ndarray, "n 2"]) -> Float[np.ndarray, " n"]:
         """u at points."""
         found = np.zeros(len(points))
         inside = np.flatnonzero(((points > 1e-12) & (points < 1 - 1e-12)).all(1))

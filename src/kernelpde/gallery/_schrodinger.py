@@ -17,12 +17,12 @@ from kernelpde.problem import ComplexField, Condition, Problem
 _LOW, _HIGH = -5.0, 5.0
 
 
-def _equation(x: Float[Array, "d"], h: ComplexJet) -> Complex[Array, ""]:
+def _equation(x: Float[Array, " d"], h: ComplexJet) -> Complex[Array, ""]:
     value = h.value
     return 1j * h.d("t") + 0.5 * h.d("x", "x") + jnp.abs(value) ** 2 * value
 
 
-def _initial(x: Float[Array, "d"], h: ComplexJet) -> Complex[Array, ""]:
+def _initial(x: Float[Array, " d"], h: ComplexJet) -> Complex[Array, ""]:
     return h.value - 2.0 / jnp.cosh(x[1])
 
 

@@ -130,7 +130,7 @@ def region_averages(regions: Sequence[AbstractRegion], nodes: int = 256, seed: i
     return Averages(stacked, np.full(stacked.shape[:2], 1.0 / nodes), name="region averages")
 
 
-def _gauss(nodes: int) -> tuple[Float[np.ndarray, "q"], Float[np.ndarray, "q"]]:
+def _gauss(nodes: int) -> tuple[Float[np.ndarray, " q"], Float[np.ndarray, " q"]]:
     """Gauss-Legendre nodes and weights on (0, 1)."""
     count = whole_number("quadrature", "nodes", nodes, at_least=1)
     place, weight = np.polynomial.legendre.leggauss(count)

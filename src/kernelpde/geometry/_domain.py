@@ -2,7 +2,7 @@
 
 import abc
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import gamma, pi, prod
 from typing import Any
 
@@ -34,7 +34,7 @@ class AbstractDomain(abc.ABC):
         """The pieces of the boundary by name."""
 
     @abc.abstractmethod
-    def signed_distance(self, points: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n"]:
+    def signed_distance(self, points: Float[np.ndarray, "n d"]) -> Float[np.ndarray, " n"]:
         """Negative inside, positive outside, zero on the boundary; a bound on the distance."""
 
     @property
@@ -200,6 +200,11 @@ class Box(AbstractDomain):
         name = f"{self.space.coordinates[axis]}={self._bounds[axis, end]:g}"
         chart = _Side(self._bounds, axis, end)
         return Patch(name, self.space, len(others), chart, prod((upper - lower)[others]))
+
+    @property
+    def boundary(self) -> Patches:
+        """All sides, in a space-time box those in space; as many points on each as on any other."""
+        return replace(super().boundary, equal=True)
 
     @property
     def pieces(self):

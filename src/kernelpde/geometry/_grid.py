@@ -26,7 +26,7 @@ class Grid:
     """
 
     coordinates: tuple[str, ...]
-    axes: dict[str, Float[np.ndarray, "_"]]
+    axes: dict[str, Float[np.ndarray, " _"]]
     held: dict[str, float]
     inside: Bool[np.ndarray, "..."]
 
@@ -126,7 +126,7 @@ def _corners(patch: Patch) -> Float[np.ndarray, "n d"]:
 
 def _belongs(
     regions: Sequence[AbstractRegion], points: Float[np.ndarray, "n d"]
-) -> Bool[np.ndarray, "n"]:
+) -> Bool[np.ndarray, " n"]:
     """Points in some solid region; all of them if there is none."""
     solid = [patch for region in regions for patch in _patches(region) if _solid(patch)]
     kept = [patch.keeps(points) for patch in solid if patch.keeps is not None]

@@ -213,11 +213,18 @@ class _Cut:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Patches(AbstractRegion):
-    """Several patches taken together, each with its share of the points by measure."""
+    """Several patches taken together, each with its share of the points.
+
+    **Attributes:**
+
+    - `equal`: whether shares are equal, as those of all sides of a box: their measures compare
+      lengths along different coordinates, which may have units of their own. Else by measure.
+    """
 
     name: str
     space: Space
     patches: tuple[Patch, ...]
+    equal: bool = False
 
     @property
     def has_normals(self):
@@ -226,7 +233,9 @@ class Patches(AbstractRegion):
     def sample(self, count, rng, method="uniform"):
         count = _counted(self, count)
         _check_rng(self, rng)
-        sizes = np.array([patch.measure * patch.fraction() for patch in self.patches])
+        sizes = np.array(
+            [(1.0 if self.equal else patch.measure) * patch.fraction() for patch in self.patches]
+        )
         if not sizes.any():
             raise InputError(
                 f"The region {self.name!r} is empty: none of its pieces has any point."
@@ -255,7 +264,7 @@ class Patches(AbstractRegion):
     def during(self, begin: float, end: float) -> "Patches":
         """The part of these patches that lies in a window of time."""
         parts = tuple(patch.during(begin, end) for patch in self.patches)
-        return Patches(self.name, parts[0].space, parts)
+        return Patches(self.name, parts[0].space, parts, self.equal)
 
 
 def united(regions: Sequence[Patches | Patch]) -> Patches:

@@ -93,7 +93,7 @@ def _covariance(posterior: Posterior, condition: str, places: np.ndarray) -> np.
 
 
 def _greedy(
-    covariance: Float[np.ndarray, "n n"], weights: Float[np.ndarray, "n"], count: int
+    covariance: Float[np.ndarray, "n n"], weights: Float[np.ndarray, " n"], count: int
 ) -> list[int]:
     """Pivots of a Cholesky factorisation, each with the largest weighted variance that is left."""
     left = np.diagonal(covariance).copy()

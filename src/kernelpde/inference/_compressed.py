@@ -95,7 +95,7 @@ def compressed(
 @compiled
 def compressed_variance(
     kernels: Kernels, few: Compressed, functionals: Functionals
-) -> tuple[Float[Array, "n"], Float[Array, "n"]]:
+) -> tuple[Float[Array, " n"], Float[Array, " n"]]:
     """Posterior variance of each functional as seen through the pivots, and the rest d."""
     coordinates = few.coordinates(kernels, functionals)
     rest = gram_diagonal(kernels, [functionals]) - jnp.sum(coordinates**2, axis=0)

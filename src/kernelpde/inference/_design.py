@@ -22,7 +22,7 @@ class Choice(NamedTuple):
     """
 
     best: int
-    gain: Float[np.ndarray, "n"]
+    gain: Float[np.ndarray, " n"]
 
 
 def next_measurement(

@@ -60,7 +60,7 @@ class MixtureView:
 
 
 def _pooled(
-    means: Float[Array, "s *_"], deviations: Float[Array, "s *_"]
+    means: Float[Array, " s *_"], deviations: Float[Array, " s *_"]
 ) -> tuple[Float[Array, "*_"], Float[Array, "*_"]]:
     """var = E[var] + var[E]."""
     return jnp.mean(means, 0), jnp.sqrt(jnp.mean(deviations**2, 0) + jnp.var(means, 0))

@@ -224,7 +224,7 @@ class Posterior:
         place = jnp.zeros((1, len(problem.space.coordinates)))
         return Functionals(place, jnp.ones((1, 1)), (term,))
 
-    def _mean(self, functionals: Functionals) -> Float[Array, "n"]:
+    def _mean(self, functionals: Functionals) -> Float[Array, " n"]:
         entries = self.solution.jets(functionals.terms, functionals.points)
         local = jnp.sum(functionals.coefficients * entries, axis=1)
         return local.reshape(-1, functionals.width).sum(1)
@@ -237,7 +237,7 @@ class Posterior:
         found = _covariance(self._solved, self.solution.kernels, self._rows, left, right)
         return self.amplitude**2 * found
 
-    def deviation(self, functionals: Functionals) -> Float[Array, "n"]:
+    def deviation(self, functionals: Functionals) -> Float[Array, " n"]:
         """Posterior standard deviation of each functional.
 
         Of many functionals at once most are seen through a few of them, with an error of less than
@@ -257,11 +257,11 @@ class Posterior:
         through = compressed(kernels, few, self._rows.batches, self._solved.system)
         return self.amplitude * self._through(through, functionals)
 
-    def exact_deviation(self, functionals: Functionals) -> Float[Array, "n"]:
+    def exact_deviation(self, functionals: Functionals) -> Float[Array, " n"]:
         """The same, each by a triangular solve of its own."""
         return self.amplitude * self._one_by_one(functionals)
 
-    def _through(self, few: Compressed, functionals: Functionals) -> Float[Array, "n"]:
+    def _through(self, few: Compressed, functionals: Functionals) -> Float[Array, " n"]:
         parts = [
             compressed_variance(self.solution.kernels, few, part)
             for part in _chunks(functionals, 4 * _CHUNK)
@@ -274,7 +274,7 @@ class Posterior:
             found[doubtful] = np.asarray(self._one_by_one(functionals[jnp.asarray(doubtful)]))
         return jnp.asarray(found)
 
-    def _one_by_one(self, functionals: Functionals) -> Float[Array, "n"]:
+    def _one_by_one(self, functionals: Functionals) -> Float[Array, " n"]:
         kernels, rows = self.solution.kernels, self._rows
         if functionals.width > 1:
             return jnp.sqrt(_variance(self._solved, kernels, rows, functionals))
@@ -403,7 +403,7 @@ class PosteriorView:
         """Between all pairs of places."""
         return self._owner.covariance(self.functionals(where))
 
-    def samples(self, where: Where, key: PRNGKeyArray, count: int) -> Float[Array, "s *_"]:
+    def samples(self, where: Where, key: PRNGKeyArray, count: int) -> Float[Array, " s *_"]:
         """Joint draws, on the first axis."""
         random_key("samples", key)
         whole_number("samples", "count", count, at_least=1)
@@ -440,7 +440,7 @@ class ComplexPosteriorView:
         """The root of the mean of |u - mean|²: both parts together."""
         return jnp.hypot(self.real.deviation(where), self.imag.deviation(where))
 
-    def samples(self, where: Where, key: PRNGKeyArray, count: int) -> Complex[Array, "s *_"]:
+    def samples(self, where: Where, key: PRNGKeyArray, count: int) -> Complex[Array, " s *_"]:
         """Joint draws, on the first axis."""
         owner = self.real._owner
         batches = [view.functionals(where) for view in (self.real, self.imag)]
@@ -487,7 +487,7 @@ def conditioned(solution: Solution, *, amplitude: float | None = None) -> Poster
             "with Dense() or LowRank()."
         )
     plan = chosen(
-        Automatic(nugget=solution.nugget, refinement=0),
+        Automatic(nugget=float(solution.nugget), refinement=0),
         problem.kernels,
         problem.residuals,
         solution.blocks,
@@ -543,7 +543,7 @@ def _covariance(
 @compiled
 def _variance(
     solved: AbstractSolved, kernels: Kernels, rows: Rows, functionals: Functionals
-) -> Float[Array, "n"]:
+) -> Float[Array, " n"]:
     return solved.variance(kernels, rows, functionals)
 
 

@@ -48,7 +48,7 @@ class AbstractComposed(AbstractKernel):
     """
 
     @abc.abstractmethod
-    def fields(self, x: Float[Array, "d"]) -> Float[Array, "n"]:
+    def fields(self, x: Float[Array, " d"]) -> Float[Array, " n"]:
         """p(x)."""
 
     @property
@@ -146,15 +146,15 @@ def composed_gram(pairing: Pairing, left: Seen, right: Seen) -> Float[Array, "M 
     return _by_right(right, _by_left(left, value, 1), 0)
 
 
-def composed_diagonal(pairing: Pairing, both: Seen) -> Float[Array, "M"]:
+def composed_diagonal(pairing: Pairing, both: Seen) -> Float[Array, " M"]:
     """φᵢ φᵢ κ."""
     value, _ = _pairwise(pairing, both, both, (None, None))
     return _by_right(both, _by_left(both, value, None), None)
 
 
 def composed_product(
-    pairing: Pairing, left: Seen, right: Seen, vector: Float[Array, "N"], keep: bool = False
-) -> Float[Array, "M"]:
+    pairing: Pairing, left: Seen, right: Seen, vector: Float[Array, " N"], keep: bool = False
+) -> Float[Array, " M"]:
     """Σⱼ φᵢ ψⱼ κ vⱼ, tile by tile.
 
     **Arguments:**
@@ -174,7 +174,7 @@ def _plain_product(
 ):
     right = Seen(right_operators, right_fields)
 
-    def tile(rows: Seen) -> Float[Array, "T"]:
+    def tile(rows: Seen) -> Float[Array, " T"]:
         return composed_gram(pairing, rows, right) @ vector
 
     return _by_tiles(tile, Seen(left_operators, left_fields), len(right), keep)
@@ -197,7 +197,7 @@ def _(primals, tangents, *, keep):
     at_left = jnp.zeros_like(left_fields) if left_change is None else left_change
     at_right = None if right_change is None else right_change * vector[:, None, None]
 
-    def tile(rows: tuple[Seen, Array]) -> Float[Array, "T"]:
+    def tile(rows: tuple[Seen, Array]) -> Float[Array, " T"]:
         here, change = rows
         slopes, others_slopes = _pairwise(pairing, here, right, (1, 0))[1]()
         found = jnp.zeros(len(here))
@@ -236,7 +236,7 @@ def _(primals, tangents, *, keep):
         return value, total
     whole = Seen(operators, fields)
 
-    def tile(rows: tuple[Seen, Array, Array]) -> tuple[Float[Array, "T"], Float[Array, "M"]]:
+    def tile(rows: tuple[Seen, Array, Array]) -> tuple[Float[Array, " T"], Float[Array, " M"]]:
         # What changes on the left here changes on the right elsewhere.
         here, change, weights = rows
         slopes, _ = _pairwise(pairing, here, whole, (1, 0))[1]()
@@ -323,7 +323,7 @@ def _pairwise(pairing: Pairing, left: Seen, right: Seen, axes: tuple[int | None,
     return pairing(x, y, p, q)
 
 
-def _spread(numbers: Float[Array, "M"], axis: int | None) -> Array:
+def _spread(numbers: Float[Array, " M"], axis: int | None) -> Array:
     return numbers if axis is None else jnp.expand_dims(numbers, axis)
 
 

@@ -49,7 +49,7 @@ def places(tree: Any, dimension: int) -> list[About]:
     return found
 
 
-def log_extents(tree: Any, extents: Float[np.ndarray, "d"]) -> Float[np.ndarray, "p"]:
+def log_extents(tree: Any, extents: Float[np.ndarray, " d"]) -> Float[np.ndarray, " p"]:
     """For each number among the array leaves of kernels the logarithm of the extent it is about.
 
     One lengthscale for several coordinates is about their geometric mean; one that is relative to a
@@ -79,8 +79,8 @@ def all_numbers(tree: Any) -> dict[str, np.ndarray]:
 
 
 def typical_lengthscales(
-    kernels: Sequence[Any], extents: Float[np.ndarray, "d"]
-) -> Float[np.ndarray, "d"]:
+    kernels: Sequence[Any], extents: Float[np.ndarray, " d"]
+) -> Float[np.ndarray, " d"]:
     """The geometric mean of the lengthscales along each coordinate; its extent where none is."""
     thawed = _thawed(tuple(kernels))
     logs: list[list[float]] = [[] for _ in extents]
@@ -114,7 +114,7 @@ def periods_of(tree: Any, dimension: int) -> tuple[float | None, ...]:
     return tuple(found)
 
 
-def per_coordinate_lengthscales(tree: Any, extents: Float[np.ndarray, "d"]) -> Any:
+def per_coordinate_lengthscales(tree: Any, extents: Float[np.ndarray, " d"]) -> Any:
     """Radial kernels with one lengthscale for several coordinates get one for each.
 
     Relative to the extent of their coordinate they are all the same, and the kernel is what it was

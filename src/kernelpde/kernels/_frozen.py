@@ -6,6 +6,7 @@ from typing import Any
 
 import equinox as eqx
 import jax
+import jax.core
 import numpy as np
 from jaxtyping import Array
 
@@ -20,6 +21,11 @@ class _Held:
 
     def __init__(self, tree: Any):
         leaves, self.structure = jax.tree.flatten(tree)
+        if any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):
+            raise InputError(
+                "freeze: these numbers are part of a transformation of JAX (grad, jit, vmap) and "
+                "cannot be frozen inside of it. `solve` learns nothing: leave freeze out."
+            )
         self.leaves = [np.asarray(leaf) if eqx.is_array(leaf) else leaf for leaf in leaves]
         self._key = (
             self.structure,

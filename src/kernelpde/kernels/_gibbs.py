@@ -33,7 +33,7 @@ class Gibbs(AbstractComposed):
         expected = "a function of a point; a constant one is Gaussian(0.2)"
         function("Gibbs", "the lengthscale", self.lengthscale, expected)
 
-    def fields(self, x: Float[Array, "d"]) -> Float[Array, "n"]:
+    def fields(self, x: Float[Array, " d"]) -> Float[Array, " n"]:
         """ℓᵢ² and ½ Σ log 2^½ ℓᵢ, the logarithm of the factor that belongs to one point alone."""
 
         def given(place: Array) -> Array:

@@ -51,7 +51,7 @@ class Network(eqx.Module):
         )
         self.scale = scale
 
-    def __call__(self, x: Float[Array, "d"]) -> Float[Array, "n"]:
+    def __call__(self, x: Float[Array, " d"]) -> Float[Array, " n"]:
         if x.shape != (self.network.in_size,):
             raise InputError(
                 f"Network: it has {self.network.in_size} inputs, but the points have "
@@ -81,7 +81,7 @@ class Bumps(eqx.Module):
     - `shape`: how many bumps along each coordinate.
     """
 
-    log_lengthscale: Float[Array, "n"]
+    log_lengthscale: Float[Array, " n"]
     coefficients: Float[Array, "n J"]
     box: tuple[tuple[float, float], ...] = eqx.field(static=True)
     shape: tuple[int, ...] = eqx.field(static=True)
@@ -110,7 +110,7 @@ class Bumps(eqx.Module):
         self.box = tuple((float(a), float(b)) for a, b in box)
         self.shape = counts
 
-    def __call__(self, x: Float[Array, "d"]) -> Float[Array, "n"]:
+    def __call__(self, x: Float[Array, " d"]) -> Float[Array, " n"]:
         if x.shape != (len(self.box),):
             raise InputError(
                 f"Bumps: it has {len(self.box)} coordinates, but the points have {x.shape[0]}."

@@ -41,7 +41,7 @@ class Operators(eqx.Module):
     """
 
     points: Float[Array, "M d"]
-    value: Float[Array, "M"]
+    value: Float[Array, " M"]
     first: Float[Array, "M d"]
     second: Float[Array, "M P"]
     pairs: tuple[Pair, ...] = eqx.field(static=True)

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from kernelpde.arrays import Numbers
+from kernelpde.arrays import Numbers, known
 from kernelpde.checking import numbers
 from kernelpde.errors import InputError, KernelPDEError
 from kernelpde.precision import require_float64
@@ -34,7 +34,7 @@ def log_of_positive(
     - `single`: whether it must be one number.
     """
     require_float64()
-    if isinstance(value, jax.Array) and not jax.core.is_concrete(value):
+    if isinstance(value, jax.core.Tracer):
         return jnp.log(value)
     given = numbers(owner, name, value)
     if given.ndim > (0 if single else 1) or not given.size:
@@ -44,7 +44,7 @@ def log_of_positive(
         )
     if not (np.isfinite(given).all() and (given > 0).all()):
         raise InputError(f"{owner}: {name} must be positive and finite; got {given.tolist()}.")
-    return jnp.asarray(np.log(given))
+    return known(np.log(given))
 
 
 def per_coordinate(
@@ -76,7 +76,7 @@ def called(owner: str, name: str, function: Any, *points: Any) -> Any:
         ) from error
 
 
-def hyperparameters(tree: Any) -> dict[str, np.ndarray]:
+def hyperparameters(tree: Any) -> dict[str, Any]:
     """Every hyperparameter by its dotted name, positive ones as the positive number.
 
     **Arguments:**
@@ -85,7 +85,8 @@ def hyperparameters(tree: Any) -> dict[str, np.ndarray]:
 
     **Returns:**
 
-    A dictionary from names such as `"first.lengthscale"` to numpy arrays.
+    A dictionary from names such as `"first.lengthscale"` to numpy arrays; inside of a
+    transformation, to arrays of JAX.
     """
     found = {}
     for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
@@ -93,6 +94,9 @@ def hyperparameters(tree: Any) -> dict[str, np.ndarray]:
             names = [str(getattr(key, "name", getattr(key, "idx", key))) for key in path]
             is_log = names[-1].startswith(_LOG)
             names[-1] = names[-1].removeprefix(_LOG)
+            if isinstance(leaf, jax.core.Tracer):
+                found[".".join(names)] = jnp.exp(leaf) if is_log else leaf
+                continue
             value = np.asarray(leaf)
             found[".".join(names)] = np.asarray(np.exp(value) if is_log else value)
     return found

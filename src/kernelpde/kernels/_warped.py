@@ -37,7 +37,7 @@ class Warped(AbstractComposed):
             )
         function("Warped", "the warp", self.warp, "a function of a point that returns a vector")
 
-    def fields(self, x: Float[Array, "d"]) -> Float[Array, "n"]:
+    def fields(self, x: Float[Array, " d"]) -> Float[Array, " n"]:
         """gᵢ / ℓᵢ."""
 
         def given(place: Array) -> Array:

@@ -84,14 +84,14 @@ def _lapack(matrix):
     return factor, (failed_at == 0) & (found[0, 0] == 1)
 
 
-def restored(both: Float[Array, "M M"], diagonal: Float[Array, "M"]) -> Float[Array, "M M"]:
+def restored(both: Float[Array, "M M"], diagonal: Float[Array, " M"]) -> Float[Array, "M M"]:
     """A matrix from what `cholesky` has left of it, with a diagonal to replace the lost one."""
     size = both.shape[0]
     mirrored = jnp.where(jnp.tri(size, k=-1, dtype=bool), both, both.T)
     return jnp.where(jnp.eye(size, dtype=bool), diagonal[:, None], mirrored)
 
 
-def solve_with(factor: Float[Array, "M M"], rhs: Float[Array, "M *k"]) -> Float[Array, "M *k"]:
+def solve_with(factor: Float[Array, "M M"], rhs: Float[Array, " M *k"]) -> Float[Array, " M *k"]:
     """A⁻¹ b for one vector or for columns, from R."""
     columns = rhs if rhs.ndim == 2 else rhs[:, None]
     whole = solve_other_half(factor, solve_half(factor, columns))

@@ -14,7 +14,7 @@ from kernelpde.errors import InputError
 from kernelpde.linalg._cholesky import cholesky, restored, solve_half, solve_other_half, solve_with
 from kernelpde.linalg._result import LINEAR
 
-Product: TypeAlias = Callable[[Float[Array, "M"]], Float[Array, "M"]]
+Product: TypeAlias = Callable[[Float[Array, " M"]], Float[Array, " M"]]
 """v ↦ Kv."""
 
 
@@ -53,8 +53,8 @@ class Dense(eqx.Module):
     def factorize(
         self,
         matrix: Float[Array, "M M"],
-        noise: Float[Array, "M"],
-        matrix_diagonal: Float[Array, "M"] | None = None,
+        noise: Float[Array, " M"],
+        matrix_diagonal: Float[Array, " M"] | None = None,
     ) -> "DenseFactor":
         """Factor K + Σ.
 
@@ -104,8 +104,8 @@ class DenseFactor(eqx.Module):
     """
 
     matrix: Float[Array, "M M"]
-    matrix_diagonal: Float[Array, "M"]
-    noise: Float[Array, "M"]
+    matrix_diagonal: Float[Array, " M"]
+    noise: Float[Array, " M"]
     factor: Float[Array, "M M"]
     nugget: Float[Array, ""]
     result: LINEAR
@@ -117,11 +117,11 @@ class DenseFactor(eqx.Module):
         return (self.result == LINEAR.successful) | (self.result == LINEAR.nugget_raised)
 
     @property
-    def added(self) -> Float[Array, "M"]:
+    def added(self) -> Float[Array, " M"]:
         """What P has on its diagonal beyond K: Σ + ηD."""
         return self.noise + self.nugget * (self.matrix_diagonal + self.noise)
 
-    def _solve_once(self, rhs: Float[Array, "M"], product: Product | None) -> Float[Array, "M"]:
+    def _solve_once(self, rhs: Float[Array, " M"], product: Product | None) -> Float[Array, " M"]:
         """P⁻¹ b."""
         added = self.added
         times = self.matrix.__matmul__ if product is None else product
@@ -134,33 +134,49 @@ class DenseFactor(eqx.Module):
 
     def solve(
         self,
-        rhs: Float[Array, "M"],
+        rhs: Float[Array, " M"],
         sweeps: int | Int[Array, ""] | None = None,
         product: Product | None = None,
-    ) -> Float[Array, "M"]:
+    ) -> Float[Array, " M"]:
         """(K + Σ)⁻¹ b, by P⁻¹ and sweeps of refinement; derivatives are those of what is computed.
 
         **Arguments:**
 
         - `rhs`: b.
-        - `sweeps`: how many; as the solver says if left out. A traced number gives up reverse-mode
-          derivatives.
+        - `sweeps`: how many; as the solver says if left out. With a traced number derivatives are
+          those of the exact solution, of P without sweeps and of K + Σ with them.
         - `product`: v ↦ Kv, if the matrix itself is not to be kept for refinement and derivatives.
           Derivatives are then those of this function.
         """
         sweeps = self.refinement if sweeps is None else sweeps
         times = self.matrix.__matmul__ if product is None else product
 
-        def refine(_, solution: Float[Array, "M"]) -> Float[Array, "M"]:
+        def refine(_, solution: Float[Array, " M"]) -> Float[Array, " M"]:
             defect = rhs - times(solution) - self.noise * solution
             return solution + self._solve_once(defect, product)
 
-        solution = self._solve_once(rhs, product)
         if not isinstance(sweeps, int):
-            return jax.lax.fori_loop(0, sweeps, refine, solution)
+            return self._solve_refined(rhs, sweeps, times)
+        solution = self._solve_once(rhs, product)
         for sweep in range(sweeps):
             solution = refine(sweep, solution)
         return solution
+
+    def _solve_refined(
+        self, rhs: Float[Array, " M"], sweeps: Int[Array, ""], times: Product
+    ) -> Float[Array, " M"]:
+        """As `solve`, for a number of sweeps that is not known before it runs."""
+        added = jnp.where(sweeps > 0, self.noise, self.added)
+
+        def once(b: Float[Array, " M"]) -> Float[Array, " M"]:
+            return jnp.where(self.usable, solve_with(self.factor, b), jnp.nan)
+
+        def solver(matvec: Product, b: Float[Array, " M"]) -> Float[Array, " M"]:
+            return jax.lax.fori_loop(0, sweeps, lambda _, x: x + once(b - matvec(x)), once(b))
+
+        return jax.lax.custom_linear_solve(
+            lambda v: times(v) + added * v, rhs, solver, symmetric=True
+        )
 
     def solve_columns(self, columns: Float[Array, "M k"]) -> Float[Array, "M k"]:
         """P⁻¹ applied to columns, without refinement."""
@@ -178,7 +194,7 @@ class DenseFactor(eqx.Module):
         """log |P|."""
         return jnp.where(self.usable, _logdet(self.matrix, self.added, self.factor), jnp.nan)
 
-    def inverse_diagonal(self) -> Float[Array, "M"]:
+    def inverse_diagonal(self) -> Float[Array, " M"]:
         """The diagonal of P⁻¹."""
         diagonal = _inverse_diagonal(self.matrix, self.added, self.factor)
         return jnp.where(self.usable, diagonal, jnp.nan)

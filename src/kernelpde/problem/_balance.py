@@ -23,7 +23,7 @@ from kernelpde.problem._residual import Residual
 
 def extents_of(
     blocks: Sequence[Block], periods: Sequence[float | None] = ()
-) -> Float[np.ndarray, "d"]:
+) -> Float[np.ndarray, " d"]:
     """How far points reach along each coordinate; a period where there is one."""
     points = np.concatenate([np.asarray(block.points) for block in blocks])
     found = np.ptp(points, axis=0)
@@ -36,9 +36,9 @@ def extents_of(
 def field_exponents(
     residuals: tuple[Residual, ...],
     blocks: tuple[Block, ...],
-    extents: Float[np.ndarray, "d"],
+    extents: Float[np.ndarray, " d"],
     groups: Sequence[int],
-) -> Int[np.ndarray, "F"]:
+) -> Int[np.ndarray, " F"]:
     """Eight times the binary logarithm of the size of each field, rounded.
 
     **Arguments:**

@@ -2,13 +2,16 @@
 
 import zlib
 from collections.abc import Mapping
+from typing import Any
 
 import equinox as eqx
+import jax
+import jax.core
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from kernelpde.arrays import Numbers
+from kernelpde.arrays import Numbers, known
 from kernelpde.checking import points as checked_points
 from kernelpde.checking import whole_number
 from kernelpde.errors import InputError
@@ -37,7 +40,7 @@ class Block(eqx.Module):
     points: Float[Array, "L d"]
     normals: Float[Array, "L d"] | None
     data: dict[str, Array]
-    noise: Float[Array, "N"]
+    noise: Float[Array, " N"]
     quadrature: Float[Array, "N Q"] | None = None
 
     @property
@@ -50,7 +53,7 @@ class Block(eqx.Module):
         """Points per row."""
         return 1 if self.quadrature is None else self.quadrature.shape[1]
 
-    def take(self, rows: Int[np.ndarray, "n"]) -> "Block":
+    def take(self, rows: Int[np.ndarray, " n"]) -> "Block":
         """Some of the rows, with all points of each."""
         local = self.points_of(rows)
 
@@ -65,17 +68,17 @@ class Block(eqx.Module):
             some(self.quadrature, rows),
         )
 
-    def points_of(self, rows: Int[np.ndarray, "n"]) -> Int[np.ndarray, "m"]:
+    def points_of(self, rows: Int[np.ndarray, " n"]) -> Int[np.ndarray, " m"]:
         """The numbers of the points of some rows."""
         return (rows[:, None] * self.width + np.arange(self.width)).reshape(-1)
 
-    def weighted(self, local: Float[Array, "L *_"]) -> Float[Array, "L *_"]:
+    def weighted(self, local: Float[Array, " L *_"]) -> Float[Array, " L *_"]:
         """Values at the points times their weights in an average."""
         if self.quadrature is None:
             return local
         return self.quadrature.reshape(-1, *(1,) * (local.ndim - 1)) * local
 
-    def by_rows(self, local: Float[Array, "L R"]) -> Float[Array, "RN"]:
+    def by_rows(self, local: Float[Array, "L R"]) -> Float[Array, " RN"]:
         """Values at the points, weighted and added up, in the order of the rows."""
         grouped = self.weighted(local).reshape(self.count, self.width, local.shape[1])
         return grouped.sum(1).T.reshape(-1)
@@ -122,12 +125,18 @@ def collocated(
     if weights is None:
         _refuse_duplicates(name, sample.points[noise == 0])
     return Block(
-        jnp.asarray(sample.points),
-        None if sample.normals is None else jnp.asarray(sample.normals),
-        {key: jnp.asarray(np.repeat(v, width, axis=0)) for key, v in condition.data.items()},
-        jnp.asarray(noise),
-        None if weights is None else jnp.asarray(weights),
+        known(sample.points),
+        None if sample.normals is None else known(sample.normals),
+        {key: known(_repeated(values, width)) for key, values in condition.data.items()},
+        known(noise),
+        None if weights is None else known(weights),
     )
+
+
+def _repeated(values: Any, width: int) -> Any:
+    if isinstance(values, jax.core.Tracer):
+        return jnp.repeat(values, width, axis=0)
+    return np.repeat(values, width, axis=0)
 
 
 def _refuse_outside(name: str, region: object, points: np.ndarray) -> None:

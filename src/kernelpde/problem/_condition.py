@@ -4,6 +4,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+import jax.core
 import numpy as np
 
 from kernelpde.arrays import Numbers
@@ -87,15 +88,19 @@ class Condition:
             )
         owner = f"Condition {self.name!r}"
         self._check_data(owner)
-        arrays = {key: numbers(owner, f"data {key!r}", v) for key, v in self.data.items()}
+        arrays = {
+            key: v if isinstance(v, jax.core.Tracer) else numbers(owner, f"data {key!r}", v)
+            for key, v in self.data.items()
+        }
         for key, values in arrays.items():
             if values.shape[:1] != (count,):
                 raise InputError(
                     f"Condition {self.name!r}: expected {count} rows in data {key!r}, one per "
                     f"point; got shape {values.shape}."
                 )
-            advice = "Remove missing measurements together with their points."
-            finite(owner, f"data {key!r}", values, advice)
+            if isinstance(values, np.ndarray):
+                advice = "Remove missing measurements together with their points."
+                finite(owner, f"data {key!r}", values, advice)
         object.__setattr__(self, "data", arrays)
 
     def _check_data(self, owner: str) -> None:

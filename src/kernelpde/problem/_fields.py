@@ -6,6 +6,7 @@ from keyword import iskeyword
 from typing import TypeAlias
 
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from kernelpde.checking import instance, real_number, shown, truth

@@ -4,15 +4,17 @@ import inspect
 from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import replace
+from keyword import iskeyword
 from typing import Any
 
 import equinox as eqx
 import jax
+import jax.core
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from kernelpde.arrays import Numbers
+from kernelpde.arrays import Numbers, known
 from kernelpde.checking import (
     did_you_mean,
     instance,
@@ -44,6 +46,7 @@ from kernelpde.problem._balance import at_zero, extents_of, field_exponents
 from kernelpde.problem._block import Block, collocated
 from kernelpde.problem._condition import Condition, LearnedNoise
 from kernelpde.problem._fields import Field, Unknown, real_fields
+from kernelpde.problem._inputs import Inputs
 from kernelpde.problem._residual import Equation, trace_residual
 from kernelpde.problem._smoothness import check_smooth
 from kernelpde.tracing import Written
@@ -59,6 +62,9 @@ class Problem:
     - `mixing`: a square matrix A with one row per real field. With it the kernels of the fields are
       those of independent functions w, and the fields are u = A w, correlated with each other; A is
       learned along with the kernels.
+    - `inputs`: known values by name, for residuals that have an argument of that name: numbers,
+      arrays, or trees of them such as a network. `solve` takes others, without compiling anything
+      anew, and derivatives with respect to them.
     """
 
     def __init__(
@@ -66,6 +72,7 @@ class Problem:
         *conditions: Condition,
         fields: Sequence[Unknown],
         mixing: Numbers | None = None,
+        inputs: Mapping[str, Any] | None = None,
     ):
         require_float64()
         if not conditions or (isinstance(fields, Sequence) and not fields):
@@ -86,9 +93,10 @@ class Problem:
         self.mixing = None if mixing is None else _square(mixing, len(flat))
         if self.parameters and mixing is not None:
             raise InputError("Problem: mixing is for fields alone; there are also parameters.")
-        self.exponents: np.ndarray | None = None
+        self.exponents: np.ndarray | Array | None = None
+        self._inputs = Inputs.of(_named({} if inputs is None else inputs))
         self._trace()
-        _check_arguments(conditions, self.fields, pairs, mixing is not None)
+        _check_arguments(conditions, self.fields, pairs, mixing is not None, self._inputs.names)
         check_smooth(self.fields, self.residuals, [c.region for c in conditions])
 
     def __copy__(self) -> "Problem":
@@ -144,7 +152,7 @@ class Problem:
         for _, real, imag in self.complex_fields:
             groups[imag] = groups[real]
         meant = self.mixing is not None or bool(self.parameters)
-        meant = meant or any(np.any(np.asarray(block.noise) > 0) for block in blocks)
+        meant = meant or any(_noisy(block) for block in blocks)
         meant = meant or any("variance" in n for f in self.fields for n in all_numbers(f.kernel))
         if meant or self.exponents is not None or len(set(groups)) == 1:
             return self
@@ -188,6 +196,26 @@ class Problem:
         other._trace()
         return other
 
+    @property
+    def inputs(self) -> dict[str, Any]:
+        """The known values that residuals name."""
+        return self._inputs.tree
+
+    def with_inputs(self, inputs: Mapping[str, Any]) -> "Problem":
+        """The same problem with other values for some of its inputs."""
+        new = self._inputs.updated(inputs)
+        other = copy(self)
+        other._inputs = new
+        if new.fits(self._inputs):
+            other._attach_inputs()
+        else:
+            other._trace()
+        return other
+
+    def _attach_inputs(self) -> None:
+        values = self._inputs.values
+        self.residuals = tuple(replace(residual, inputs=values) for residual in self.residuals)
+
     def current(self) -> "Problem":
         """This problem with its residuals as they are now.
 
@@ -221,6 +249,7 @@ class Problem:
                 _arrays(c.data),
                 self.complex_fields,
                 self.parameters,
+                self._inputs,
             )
             for c in self.conditions
         ]
@@ -255,10 +284,10 @@ class Problem:
         """The number of a real field."""
         names = [f.name for f in self.fields]
         if name not in names:
-            known = [*(name for name, *_ in self.complex_fields), *names]
+            having = [*(name for name, *_ in self.complex_fields), *names]
             raise InputError(
-                f"Unknown field {name!r}; the problem has {', '.join(known)}."
-                f"{did_you_mean(name, known)}"
+                f"Unknown field {name!r}; the problem has {', '.join(having)}."
+                f"{did_you_mean(name, having)}"
             )
         return names.index(name)
 
@@ -332,6 +361,62 @@ class Problem:
         return "\n".join(lines)
 
 
+class _Structure:
+    """What is no array of a problem, equal for problems with the same conditions and fields."""
+
+    def __init__(self, problem: Problem):
+        self.problem = problem
+        self._key = tuple(map(id, problem.conditions)), tuple(f.name for f in problem.fields)
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Structure) and self._key == other._key
+
+
+def _flattened(problem: Problem) -> tuple[tuple[Any, ...], _Structure]:
+    kernels = tuple(field.kernel for field in problem.fields)
+    bare = tuple(replace(residual, inputs=()) for residual in problem.residuals)
+    inputs = problem._inputs.values
+    return (kernels, problem.mixing, problem.exponents, bare, inputs), _Structure(problem)
+
+
+def _unflattened(structure: _Structure, children: Sequence[Any]) -> Problem:
+    other = copy(structure.problem)
+    kernels, other.mixing, other.exponents, other.residuals, values = children
+    fields = []
+    for field, kernel in zip(other.fields, kernels, strict=True):
+        # Without the checks of a field: a tree may be filled with anything.
+        field = copy(field)
+        object.__setattr__(field, "kernel", kernel)
+        fields.append(field)
+    other.fields = tuple(fields)
+    other._inputs = other._inputs.with_values(values)
+    other._attach_inputs()
+    return other
+
+
+jax.tree_util.register_pytree_node(Problem, _flattened, _unflattened)
+
+
+def _named(inputs: Any) -> Mapping[str, Any]:
+    example = "a dictionary such as {'source': 1.0}"
+    instance("Problem", "inputs", inputs, Mapping, example)
+    for name in inputs:
+        if not isinstance(name, str) or not name.isidentifier() or iskeyword(name):
+            raise InputError(
+                f"Problem: an input's name must be usable as an argument of a residual; got "
+                f"{shown(name)}."
+            )
+    return inputs
+
+
+def _noisy(block: Block) -> bool:
+    """Whether a condition has noise, as far as that is known."""
+    return isinstance(block.noise, jax.core.Tracer) or bool(np.any(np.asarray(block.noise) > 0))
+
+
 def _written(fields: Sequence[Field]) -> list[Written]:
     """The functions that kernels are made of, as what they compute."""
     leaves = jax.tree.leaves([field.kernel for field in fields])
@@ -396,8 +481,9 @@ def _check_arguments(
     fields: Sequence[Field],
     pairs: Sequence[tuple[str, int, int]],
     mixed: bool,
+    inputs: Sequence[str],
 ) -> None:
-    """Names that mean two things, and fields that nothing is asked of."""
+    """Names that mean two things, and fields and inputs that nothing is asked of."""
     parts = {fields[i].name: name for name, *both in pairs for i in both}
     names = {field.name for field in fields} | set(parts.values())
     used: set[str] = set()
@@ -408,7 +494,19 @@ def _check_arguments(
                     f"Condition {condition.name!r}: data {key!r} has the name of a field or of the "
                     "normal; call it something else."
                 )
+        for key in inputs:
+            if key in names or key == "normal" or key in condition.data:
+                raise InputError(
+                    f"Problem: the input {key!r} has the name of a field, of data or of the "
+                    "normal; call it something else."
+                )
         used |= set(inspect.signature(condition.residual).parameters)
+    for key in inputs:
+        if key not in used:
+            raise InputError(
+                f"Problem: no condition has the input {key!r} among its arguments."
+                f"{did_you_mean(key, used)}"
+            )
     # Mixed fields say something about each other without a condition.
     idle = [f.name for f in fields if not used & {f.name, parts.get(f.name, f.name)}]
     if idle and not mixed:
@@ -419,7 +517,7 @@ def _check_arguments(
 
 
 def _arrays(data: Mapping[str, Numbers]) -> dict[str, Array]:
-    return {key: jnp.asarray(values) for key, values in data.items()}
+    return {key: known(values) for key, values in data.items()}
 
 
 def _space_of(region: AbstractRegion) -> Space | None:
@@ -428,11 +526,11 @@ def _space_of(region: AbstractRegion) -> Space | None:
 
 def _common_space(conditions: Sequence[Condition]) -> Space:
     spaces = [(c.name, _space_of(c.region)) for c in conditions]
-    known = [(name, space) for name, space in spaces if space is not None]
+    given = [(name, space) for name, space in spaces if space is not None]
     clouds = [(c.name, w) for c in conditions if isinstance(w := c.region, PointCloud | Averages)]
-    if known:
-        first, space = known[0]
-        for name, other in known[1:]:
+    if given:
+        first, space = given[0]
+        for name, other in given[1:]:
             if not other.agrees_with(space):
                 raise InputError(
                     f"Conditions {first!r} and {name!r} live in different coordinates: "

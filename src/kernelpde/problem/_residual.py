@@ -12,10 +12,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from kernelpde.arrays import known
 from kernelpde.errors import InputError
 from kernelpde.functionals import ComplexJet, Frame, Jet, Term
 from kernelpde.problem._dependencies import dependencies
 from kernelpde.problem._fields import Parameter
+from kernelpde.problem._inputs import Inputs
 from kernelpde.tracing import Traced, lifted
 
 
@@ -27,8 +29,9 @@ class Residual(eqx.Module):
 
     **Attributes:**
 
-    - `traced`: F and ∂F/∂j as functions of the entries, the point, the normal if there is one, and
-      data in the order of their names.
+    - `traced`: F and ∂F/∂j as functions of the entries, the point, the normal if there is one,
+      data in the order of their names, and inputs.
+    - `inputs`: the numbers of all inputs of the problem.
     - `terms`: the entries jₜ, in the order in which they are passed.
     - `components`: for each equation that the residual returns, the numbers of the entries in it.
     - `nonlinear`: the numbers of the entries in which F is not linear. In the others it is, with
@@ -38,6 +41,7 @@ class Residual(eqx.Module):
     """
 
     traced: Traced
+    inputs: tuple[Array, ...]
     terms: tuple[Term, ...] = eqx.field(static=True)
     components: tuple[tuple[int, ...], ...] = eqx.field(static=True)
     nonlinear: tuple[int, ...] = eqx.field(static=True)
@@ -47,26 +51,26 @@ class Residual(eqx.Module):
 
     def with_slopes(
         self,
-        point: Float[Array, "d"],
-        normal: Float[Array, "d"] | None,
+        point: Float[Array, " d"],
+        normal: Float[Array, " d"] | None,
         data: Mapping[str, Array],
         entries: Sequence[Array],
-    ) -> tuple[Float[Array, "R"], Float[Array, "R T"]]:
+    ) -> tuple[Float[Array, " R"], Float[Array, "R T"]]:
         """F and ∂F/∂j at one point."""
         if normal is None and self.uses_normal:
             raise InputError("This residual uses normals, and there are none at these points.")
         normals = [jnp.zeros_like(point) if normal is None else normal] * self.has_normals
         given = (data[name] for name in self.data)
-        values, slopes = self.traced(*entries, point, *normals, *given)
+        values, slopes = self.traced(*entries, point, *normals, *given, *self.inputs)
         return values, slopes
 
     def __call__(
         self,
-        point: Float[Array, "d"],
-        normal: Float[Array, "d"] | None,
+        point: Float[Array, " d"],
+        normal: Float[Array, " d"] | None,
         data: Mapping[str, Array],
         entries: Sequence[Array],
-    ) -> Float[Array, "R"]:
+    ) -> Float[Array, " R"]:
         """F at one point, all components."""
         return self.with_slopes(point, normal, data, entries)[0]
 
@@ -119,6 +123,7 @@ class Equation:
     - `data`: arrays with one row per point.
     - `complex_fields`: name, number of the real and number of the imaginary part.
     - `parameters`: unknown numbers among the fields.
+    - `inputs`: known values that residuals name.
     """
 
     def __init__(
@@ -131,22 +136,27 @@ class Equation:
         data: Mapping[str, Array],
         complex_fields: tuple[tuple[str, int, int], ...] = (),
         parameters: tuple[Parameter, ...] = (),
+        inputs: Inputs | None = None,
     ):
         self.where = f"Condition {condition!r}{_line_of(function)}"
         self.function, self.fields, self.frame = function, fields, frame
         self.has_normals, self.data = has_normals, tuple(data)
         self.pairs = {name: parts for name, *parts in complex_fields}
         self.numbers = {parameter.name: parameter for parameter in parameters}
-        others = ("normal", *data) if has_normals else tuple(data)
+        self.inputs = Inputs.of({}) if inputs is None else inputs
+        others = (*(("normal",) if has_normals else ()), *data, *self.inputs.names)
         self.arguments = _argument_names(self.where, function, (*fields, *self.pairs), others)
         self.place = [np.zeros(len(frame.coordinates))] * (1 + has_normals)
         self.place += [np.zeros(values.shape[1:]) for values in data.values()]
+        self.place += [np.zeros(jnp.shape(v), jnp.result_type(v)) for v in self.inputs.values]
 
     def _called(self, lookup: Callable[[Term], Array], place: Sequence[Array]) -> list[Array]:
         """F, with jet entries as `lookup` has them."""
         point, *rest = place
         normal = rest.pop(0) if self.has_normals else None
-        given: dict[str, Any] = {"normal": normal, **dict(zip(self.data, rest, strict=True))}
+        data, values = rest[: len(self.data)], rest[len(self.data) :]
+        given: dict[str, Any] = {"normal": normal, **dict(zip(self.data, data, strict=True))}
+        given |= self.inputs.with_values(tuple(values)).tree
 
         def argument(name: str) -> Any:
             if name in self.pairs:
@@ -188,7 +198,7 @@ class Equation:
             )
         return tuple(sorted(used))
 
-    def inputs(self, terms: tuple[Term, ...]) -> list[np.ndarray]:
+    def arguments_of(self, terms: tuple[Term, ...]) -> list[np.ndarray]:
         """Stand-ins for the entries and what else F is a function of."""
         return [np.zeros(())] * len(terms) + self.place
 
@@ -205,7 +215,7 @@ class Equation:
 
             return self._called(lookup, inputs[len(terms) :])
 
-        return jax.make_jaxpr(value)(*self.inputs(terms))
+        return jax.make_jaxpr(value)(*self.arguments_of(terms))
 
     def computes(self, terms: tuple[Term, ...], form: Traced) -> bool:
         """Whether F is now what it was when it was traced as `form`."""
@@ -222,7 +232,7 @@ class _NewTerm(Exception):
 def trace_residual(equation: Equation) -> tuple[Residual, Traced]:
     """What a residual computes, and F alone; what cannot be a residual is refused."""
     where, terms = equation.where, equation.terms()
-    count, inputs = len(terms), equation.inputs(terms)
+    count, inputs = len(terms), equation.arguments_of(terms)
     closed = equation.values(terms)
     _refuse_indices(where, closed.jaxpr)
     reach = dependencies(closed.jaxpr, range(count))
@@ -235,7 +245,8 @@ def trace_residual(equation: Equation) -> tuple[Residual, Traced]:
     by_place = dependencies(closed.jaxpr, range(count, len(inputs)))
     traced = lifted(jax.make_jaxpr(_with_slopes(closed, count))(*inputs))
     residual = Residual(
-        jax.tree.map(jnp.asarray, traced),
+        jax.tree.map(known, traced),
+        equation.inputs.values,
         terms,
         tuple(tuple(sorted(one.inputs)) for one in reach),
         tuple(sorted(frozenset().union(*(one.nonlinear for one in reach)))),
@@ -340,8 +351,8 @@ def _argument_names(
     parameters = list(inspect.signature(function).parameters.values())
     positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     names = tuple(p.name for p in parameters[1:] if p.default is inspect.Parameter.empty)
-    known = f"fields {', '.join(map(repr, fields))}" + (
-        f" and data {', '.join(map(repr, data))}" if data else ""
+    having = f"fields {', '.join(map(repr, fields))}" + (
+        f", and data or inputs {', '.join(map(repr, data))}" if data else ""
     )
     if not parameters or any(p.kind not in positional for p in parameters):
         raise InputError(
@@ -352,7 +363,7 @@ def _argument_names(
         if name not in fields and name not in data:
             raise InputError(
                 f"{where}: its residual has an argument {name!r}, but the problem "
-                f"has {known}. Arguments after the first are matched by name."
+                f"has {having}. Arguments after the first are matched by name."
             )
     return names
 

@@ -25,8 +25,8 @@ class Rows(eqx.Module):
     """
 
     stacks: tuple[Stack, ...]
-    target: Float[Array, "M"]
-    variance: Float[Array, "M"]
+    target: Float[Array, " M"]
+    variance: Float[Array, " M"]
     curved: tuple[Float[Array, "_ _ _"], ...]
 
     @property
@@ -34,16 +34,16 @@ class Rows(eqx.Module):
         """Φ with one batch per condition and equation."""
         return tuple(batch for stack in self.stacks for batch in stack.batches)
 
-    def numbers(self, conditions: tuple[int, ...]) -> Int[np.ndarray, "d"]:
+    def numbers(self, conditions: tuple[int, ...]) -> Int[np.ndarray, " d"]:
         """The numbers of the rows of some conditions."""
         ends = np.cumsum([0, *(len(stack) for stack in self.stacks)])
         return np.concatenate([np.arange(ends[c], ends[c + 1]) for c in conditions])
 
-    def expansion(self, weights: Float[Array, "M"]) -> tuple[Functionals, ...]:
+    def expansion(self, weights: Float[Array, " M"]) -> tuple[Functionals, ...]:
         """Σᵢ wᵢ φᵢ, one functional per point of each condition."""
         return expansion(self.stacks, weights)
 
-    def through_jets(self, entries: tuple[Array, ...]) -> Float[Array, "M"]:
+    def through_jets(self, entries: tuple[Array, ...]) -> Float[Array, " M"]:
         """The part of Φu that comes from the nonlinear entries."""
         parts = [
             stack.summed(jnp.einsum("nrk,nk->rn", c, e))

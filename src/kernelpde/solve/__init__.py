@@ -5,6 +5,11 @@ from kernelpde.solve._arguments import check_method as check_method
 from kernelpde.solve._arguments import check_problem as check_problem
 from kernelpde.solve._arguments import check_solution as check_solution
 from kernelpde.solve._arguments import check_solver as check_solver
+from kernelpde.solve._discretization import Discretization as Discretization
+from kernelpde.solve._discretization import discretize as discretize
+from kernelpde.solve._iteration import cycles as cycles
+from kernelpde.solve._methods import GaussNewton as GaussNewton
+from kernelpde.solve._methods import LevenbergMarquardt as LevenbergMarquardt
 from kernelpde.solve._persistence import load_solution as load_solution
 from kernelpde.solve._persistence import save_solution as save_solution
 from kernelpde.solve._persistence import solution_notes as solution_notes
@@ -15,9 +20,6 @@ from kernelpde.solve._solution import FieldView as FieldView
 from kernelpde.solve._solution import History as History
 from kernelpde.solve._solution import Record as Record
 from kernelpde.solve._solution import Solution as Solution
-from kernelpde.solve._solve import GaussNewton as GaussNewton
-from kernelpde.solve._solve import LevenbergMarquardt as LevenbergMarquardt
-from kernelpde.solve._solve import cycles as cycles
 from kernelpde.solve._solve import solve as solve
 from kernelpde.solve._start import Start as Start
 from kernelpde.solve._start import start_entries as start_entries

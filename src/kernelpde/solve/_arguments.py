@@ -10,6 +10,8 @@ from kernelpde.checking import function, instance, real_number, shown, truth, wh
 from kernelpde.errors import InputError
 from kernelpde.linalg import Dense
 from kernelpde.problem import Block, Problem
+from kernelpde.solve._discretization import Discretization
+from kernelpde.solve._methods import GaussNewton, LevenbergMarquardt
 from kernelpde.solve._solution import Solution
 from kernelpde.systems import Automatic, LowRank, Sparse
 
@@ -30,6 +32,15 @@ def check_solve(
     callback: Any,
 ) -> None:
     """Refuse arguments of the wrong make; `points`, `seed` and `sampling` are for `collocate`."""
+    if isinstance(problem, Discretization):
+        others = {"points": points, "blocks": blocks, "solver": solver, "mesh": mesh}
+        for name, given in others.items():
+            if given is not None:
+                raise InputError(
+                    f"solve: a Discretization comes with its {name}; give {name} to "
+                    "kernelpde.discretize instead."
+                )
+        blocks, problem = problem.blocks, problem.problem
     check_problem("solve", problem)
     if points is not None and blocks is not None:
         raise InputError("solve: expected points, or blocks drawn from them; got both.")
@@ -65,8 +76,6 @@ def check_solver(owner: str, name: str, solver: Any) -> None:
 
 def check_method(owner: str, method: Any) -> None:
     """How steps are taken, or `None`."""
-    from kernelpde.solve._solve import GaussNewton, LevenbergMarquardt
-
     if method is None:
         return
     expected = "GaussNewton() or LevenbergMarquardt()"

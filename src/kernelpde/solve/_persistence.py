@@ -22,7 +22,7 @@ from kernelpde.problem import (
     with_kernel_numbers,
 )
 from kernelpde.solve._arguments import check_problem, check_solution
-from kernelpde.solve._result import RESULT
+from kernelpde.solve._result import RESULT, code_of
 from kernelpde.solve._solution import History, Record, Solution
 from kernelpde.systems import Local, Metric
 
@@ -188,7 +188,7 @@ def _loaded(facts: dict[str, Any], arrays: dict[str, np.ndarray], problem: Probl
         blocks,
         function,
         {name: dict(sizes) for name, sizes in facts["residuals"].items()},
-        RESULT[facts["result"]],
+        code_of(RESULT[facts["result"]]),
         float(facts["nugget"]),
         float(facts["condition"]),
         History(Record(**record) for record in facts["history"]),

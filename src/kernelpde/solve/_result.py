@@ -33,3 +33,17 @@ class RESULT(enum.Enum):
         "shorter lengthscale, or Sparse with a larger preconditioner_radius."
     )
     not_finite = "NaN or infinite numbers appeared; the last finite iterate is kept."
+
+
+GOING_ON = -1
+"""Stands for a result where there is none yet."""
+
+
+def code_of(result: RESULT) -> int:
+    """The number that stands for a result inside of compiled programs."""
+    return list(RESULT).index(result)
+
+
+def result_of(code: int) -> RESULT:
+    """The result that a number stands for."""
+    return list(RESULT)[code]

@@ -1,14 +1,17 @@
 """What a solve returns."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
+import jax
+import jax.core
 import jax.numpy as jnp
-from jaxtyping import Array, Complex, Float
+import numpy as np
+from jaxtyping import Array, Bool, Complex, Float, Int
 
-from kernelpde.arrays import Numbers
+from kernelpde.arrays import Numbers, known
 from kernelpde.checking import numbers
 from kernelpde.compiling import compiled
 from kernelpde.errors import InputError
@@ -17,7 +20,7 @@ from kernelpde.precision import require_float64
 from kernelpde.problem import Block, Problem
 from kernelpde.solve._between import ALONE, LIMIT
 from kernelpde.solve._pictures import plot_lengthscales, plot_records, plot_solution
-from kernelpde.solve._result import RESULT
+from kernelpde.solve._result import RESULT, code_of, result_of
 from kernelpde.systems import Local
 
 if TYPE_CHECKING:
@@ -144,7 +147,7 @@ class Solution:
       functionals see of it.
     - `residuals`: for each condition the root mean square and the maximum of the residual at its
       points.
-    - `result`: why the iteration stopped; `converged` and `reason` say it in short and in words.
+    - `code`: the number of the result; `result`, `converged` and `reason` say what it means.
     - `steps`: how many factorisations were made.
     - `nugget`: the one used last, relative to the diagonal.
     - `condition`: a bound from below on the condition number of the last undamped matrix, scaled
@@ -154,22 +157,61 @@ class Solution:
     - `between`: for each condition the residual between its points, at those of another draw,
       relative to the parts it is made of (1 is no better than no solution at all); `None` where
       there are no other points.
+
+    A tree of arrays for JAX, without `history`: an argument or a result of functions that are
+    transformed. Of many at once (`jax.vmap`) every number is an array.
     """
 
     problem: Problem
     blocks: tuple[Block, ...]
     expansion: tuple[Functionals, ...] | Local
-    residuals: dict[str, dict[str, float]]
-    result: RESULT
-    nugget: float
-    condition: float
+    residuals: dict[str, dict[str, float | Array]]
+    code: int | Int[Array, "*_"]
+    nugget: float | Float[Array, "*_"]
+    condition: float | Float[Array, "*_"]
     history: History
     solver: str = ""
-    between: dict[str, float | None] = field(default_factory=dict)
+    between: dict[str, float | Array | None] = field(default_factory=dict)
 
     @property
-    def converged(self) -> bool:
-        return self.result in (RESULT.converged, RESULT.rounding_level)
+    def result(self) -> RESULT:
+        """Why the iteration stopped."""
+        if isinstance(self.code, jax.core.Tracer) or np.ndim(self.code):
+            raise InputError(
+                "Solution: it is one of many or inside of a transformation, and has no single "
+                "result. Use solution.converged, an array of truth values."
+            )
+        return result_of(int(self.code))
+
+    @property
+    def converged(self) -> bool | Bool[Array, "*_"]:
+        """Whether the iteration has, and the conditions are met; an array inside of jit and of
+        vmap."""
+        good = [code_of(RESULT.converged), code_of(RESULT.rounding_level)]
+        if isinstance(self.code, jax.core.Tracer) or np.ndim(self.code):
+            return jnp.isin(self.code, jnp.asarray(good))
+        return int(self.code) in good
+
+    def checked(self) -> "Solution":
+        """The same, but an error where it has not converged: for use inside of `jit`."""
+        message = (
+            "kernelpde.solve: the iteration did not converge, or its conditions are not met between"
+            " points. Use throw=False and look at solution.converged."
+        )
+        return self.with_weights(
+            lambda weights: eqx.error_if(weights, ~jnp.asarray(self.converged), message)
+        )
+
+    def with_weights(self, change: Callable[[Any], Any]) -> "Solution":
+        """The same with the numbers that it is a combination by changed; points stay known."""
+
+        def weights(expansion: tuple[Functionals, ...] | Local) -> Any:
+            if isinstance(expansion, Local):
+                return expansion.values
+            return tuple(batch.coefficients for batch in expansion)
+
+        new = eqx.tree_at(weights, self.expansion, change(weights(self.expansion)))
+        return replace(self, expansion=new)
 
     @property
     def reason(self) -> str:
@@ -192,18 +234,16 @@ class Solution:
         return self.problem.kernels
 
     @property
-    def parameters(self) -> dict[str, float]:
+    def parameters(self) -> dict[str, float | Array]:
         """The unknown numbers that were found."""
         anywhere = jnp.zeros((1, len(self.problem.space.coordinates)))
         order = self.problem.frame.order()
-        return {
-            p.name: float(
-                p.value(
-                    self.jets((Term(self.problem.field_index(p.name), (order,)),), anywhere)[0, 0]
-                )
-            )
-            for p in self.problem.parameters
-        }
+        found = {}
+        for p in self.problem.parameters:
+            terms = (Term(self.problem.field_index(p.name), (order,)),)
+            value = p.value(self.jets(terms, anywhere)[0, 0])
+            found[p.name] = value if isinstance(value, jax.core.Tracer) else float(value)
+        return found
 
     def __getitem__(self, field: str) -> FieldView | ComplexView:
         if field in [p.name for p in self.problem.parameters]:
@@ -218,14 +258,20 @@ class Solution:
     ) -> Float[Array, "... T"]:
         """Jet entries at points, computed in chunks of at most `memory` bytes."""
         require_float64()
-        where = numbers("Solution", "points", points)
+        if np.ndim(self.code):
+            raise InputError(
+                "Solution: this is one of many at once. Evaluate each of them: "
+                "jax.vmap(lambda solution: solution['u'](points))(solutions)."
+            )
+        traced = isinstance(points, jax.core.Tracer)
+        where = jnp.asarray(points, float) if traced else numbers("Solution", "points", points)
         dimension = len(self.problem.space.coordinates)
         if where.ndim < 1 or where.shape[-1] != dimension:
             raise InputError(
                 f"Expected points with {dimension} coordinates on the last axis; "
                 f"got shape {where.shape}."
             )
-        flat = jnp.asarray(where.reshape(-1, dimension))
+        flat = known(where.reshape(-1, dimension))
         if isinstance(self.expansion, Local):
             entries = self.expansion.jets(self.kernels, flat, terms)
         else:
@@ -303,11 +349,13 @@ class Solution:
         rows = self.problem.row_count(self.blocks)
         state = "converged" if self.converged else "NOT converged"
         lines = [f"Solution: {state} after {self.steps} steps. {self.reason}"]
-        known = self.parameters
+        parameters = self.parameters
         lines += [
-            f"  field {f.name}: {f.kernel!r}" for f in self.problem.fields if f.name not in known
+            f"  field {f.name}: {f.kernel!r}"
+            for f in self.problem.fields
+            if f.name not in parameters
         ]
-        lines += [f"  parameter {name} = {value:.6g}" for name, value in known.items()]
+        lines += [f"  parameter {name} = {value:.6g}" for name, value in parameters.items()]
         for block, (name, sizes) in zip(self.blocks, self.residuals.items(), strict=True):
             size = self.between.get(name)
             lines.append(
@@ -321,6 +369,39 @@ class Solution:
         if self.solver:
             lines.append(f"  {self.solver}")
         return "\n".join(lines)
+
+
+def _flattened(solution: Solution) -> tuple[tuple[Any, ...], str]:
+    children = (
+        solution.problem,
+        solution.blocks,
+        solution.expansion,
+        solution.residuals,
+        solution.code,
+        solution.nugget,
+        solution.condition,
+        solution.between,
+    )
+    return children, solution.solver
+
+
+def _unflattened(solver: str, children: Sequence[Any]) -> Solution:
+    problem, blocks, expansion, residuals, code, nugget, condition, between = children
+    return Solution(
+        problem,
+        blocks,
+        expansion,
+        residuals,
+        code,
+        nugget,
+        condition,
+        History(()),
+        solver,
+        between,
+    )
+
+
+jax.tree_util.register_pytree_node(Solution, _flattened, _unflattened)
 
 
 @compiled

@@ -38,7 +38,7 @@ class State(eqx.Module):
     """
 
     jets: tuple[Float[Array, "_ _"], ...]
-    linear: Float[Array, "M"]
+    linear: Float[Array, " M"]
     weights: tuple[Float[Array, "_ _"], ...]
     norm_squared: Float[Array, ""]
 
@@ -62,8 +62,8 @@ class Outcome(eqx.Module):
     """
 
     state: State
-    residual_rms: Float[Array, "C"]
-    residual_max: Float[Array, "C"]
+    residual_rms: Float[Array, " C"]
+    residual_max: Float[Array, " C"]
     merit_before: Float[Array, ""]
     merit: Float[Array, ""]
     descends: Bool[Array, ""]
@@ -71,7 +71,7 @@ class Outcome(eqx.Module):
     change: Float[Array, ""]
     misfit_at_zero: Float[Array, ""]
     misfit: Float[Array, ""]
-    diagonal: Float[Array, "M"]
+    diagonal: Float[Array, " M"]
     nugget: Float[Array, ""]
     condition: Float[Array, ""]
     result: LINEAR
@@ -104,9 +104,9 @@ def take_step(
     plan: AbstractPlan,
     *,
     damping: Float[Array, ""],
-    lengths: Float[Array, "L"],
+    lengths: Float[Array, " L"],
     sweeps: Int[Array, ""],
-    yardstick: Float[Array, "M"],
+    yardstick: Float[Array, " M"],
 ) -> Outcome:
     """From uᵏ towards the minimiser of the linearised problem, damped.
 
@@ -220,8 +220,8 @@ def true_residual(
     residuals: tuple[Residual, ...],
     blocks: tuple[Block, ...],
     jets_there: tuple[Float[Array, "_ _"], ...],
-    linear: Float[Array, "M"],
-) -> Float[Array, "M"]:
+    linear: Float[Array, " M"],
+) -> Float[Array, " M"]:
     """F(u), row by row, from the nonlinear jet entries of u and the linear part of each row."""
     curved = [
         block.by_rows(residual.linearise(block.points, block.normals, block.data, entries)[0])

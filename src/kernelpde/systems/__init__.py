@@ -5,6 +5,7 @@ from kernelpde.systems._choice import Choice as Choice
 from kernelpde.systems._choice import Solver as Solver
 from kernelpde.systems._choice import automatic_for as automatic_for
 from kernelpde.systems._choice import chosen as chosen
+from kernelpde.systems._choice import needs_numbers as needs_numbers
 from kernelpde.systems._cost import in_words as in_words
 from kernelpde.systems._dense import DensePlan as DensePlan
 from kernelpde.systems._dense import DenseSolved as DenseSolved

@@ -89,6 +89,11 @@ def automatic_for(rows: int) -> str:
     )
 
 
+def needs_numbers(solver: Solver, rows: int) -> bool:
+    """Whether a solver makes its plan by looking at kernels and points."""
+    return isinstance(solver, LowRank | Sparse) or (isinstance(solver, Automatic) and rows > _SMALL)
+
+
 def chosen(
     solver: Solver,
     kernels: Kernels,

@@ -30,13 +30,13 @@ class DenseSolved(AbstractSolved):
     """
 
     stacks: tuple[Stack, ...]
-    weights: Float[Array, "M"]
-    image: Float[Array, "M"]
+    weights: Float[Array, " M"]
+    image: Float[Array, " M"]
     norm_squared: Float[Array, ""]
-    diagonal: Float[Array, "M"]
+    diagonal: Float[Array, " M"]
     nugget: Float[Array, ""]
     result: LINEAR
-    added: Float[Array, "M"]
+    added: Float[Array, " M"]
     factor: DenseFactor | None
 
     @property
@@ -61,7 +61,9 @@ class DenseSolved(AbstractSolved):
         halves = [self._half(kernels, rows, functionals) for functionals in (left, right)]
         return gram(kernels, left, right) - halves[0].T @ halves[1]
 
-    def variance(self, kernels: Kernels, rows: Rows, functionals: Functionals) -> Float[Array, "n"]:
+    def variance(
+        self, kernels: Kernels, rows: Rows, functionals: Functionals
+    ) -> Float[Array, " n"]:
         half = self._half(kernels, rows, functionals)
         prior = gram_diagonal(kernels, [functionals])
         return jnp.maximum(prior - jnp.sum(half**2, axis=0), 0.0)
@@ -72,7 +74,7 @@ class DenseSolved(AbstractSolved):
         return self.system.solve_half(cross)
 
     def cross(
-        self, applied: Float[Array, "M"], coefficients: tuple[Float[Array, "_ _"], ...]
+        self, applied: Float[Array, " M"], coefficients: tuple[Float[Array, "_ _"], ...]
     ) -> Float[Array, ""]:
         del coefficients
         return self.weights @ applied
@@ -113,15 +115,15 @@ class DensePlan(AbstractPlan):
         self,
         kernels: Kernels,
         rows: Rows,
-        noise: Float[Array, "M"],
-        rhs: Float[Array, "M"],
+        noise: Float[Array, " M"],
+        rhs: Float[Array, " M"],
         sweeps: int | Int[Array, ""],
         keep: bool = False,
     ) -> DenseSolved:
         batches = rows.batches
         diagonal = gram_diagonal(kernels, batches)
 
-        def product(vector: Float[Array, "M"]) -> Float[Array, "M"]:
+        def product(vector: Float[Array, " M"]) -> Float[Array, " M"]:
             # Not the matrix: with nothing else to be kept for, it is factored where it stands.
             return stacked_matvec(kernels, rows.stacks, rows.stacks, vector, keep=keep)
 

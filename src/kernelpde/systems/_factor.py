@@ -34,8 +34,8 @@ class Pattern(eqx.Module):
 
     columns: tuple[Int[Array, "_ _b c"], ...]
     rows: tuple[Int[Array, "_ _b _r"], ...]
-    kind: Int[Array, "s"]
-    position: Int[Array, "s"]
+    kind: Int[Array, " s"]
+    position: Int[Array, " s"]
     idle: int = eqx.field(static=True)
     mesh: Mesh | None = eqx.field(static=True, default=None)
 
@@ -91,7 +91,7 @@ class Factor(eqx.Module):
         """Whether all blocks could be factored."""
         return jnp.stack([jnp.isfinite(block).all() for block in self.own]).all()
 
-    def transposed_times(self, vector: Float[Array, "N1"]) -> tuple[Float[Array, "_ _b c"], ...]:
+    def transposed_times(self, vector: Float[Array, " N1"]) -> tuple[Float[Array, "_ _b c"], ...]:
         """Uᵀ x, by supernodes."""
         return tuple(
             jnp.einsum("nbrc,nbr->nbc", above, vector[rows])
@@ -101,7 +101,7 @@ class Factor(eqx.Module):
             )
         )
 
-    def times(self, parts: tuple[Float[Array, "_ _b c"], ...]) -> Float[Array, "N1"]:
+    def times(self, parts: tuple[Float[Array, "_ _b c"], ...]) -> Float[Array, " N1"]:
         """U x for x by supernodes."""
         total = jnp.zeros(self.pattern.idle + 1)
         for part, above, own, rows, columns in zip(
@@ -111,11 +111,11 @@ class Factor(eqx.Module):
             total = total.at[columns].add(jnp.einsum("nbdc,nbc->nbd", own, part))
         return total.at[-1].set(0.0)
 
-    def precision_times(self, vector: Float[Array, "N1"]) -> Float[Array, "N1"]:
+    def precision_times(self, vector: Float[Array, " N1"]) -> Float[Array, " N1"]:
         """U Uᵀ x, about K⁻¹ x."""
         return self.times(self.transposed_times(vector))
 
-    def covariance_times(self, vector: Float[Array, "N1"]) -> Float[Array, "N1"]:
+    def covariance_times(self, vector: Float[Array, " N1"]) -> Float[Array, " N1"]:
         """(U Uᵀ)⁻¹ x, about K x, by two triangular solves."""
         return jax.lax.custom_linear_solve(
             self.precision_times,
@@ -124,7 +124,7 @@ class Factor(eqx.Module):
             symmetric=True,
         )
 
-    def _solve(self, vector: Float[Array, "N1"]) -> Float[Array, "N1"]:
+    def _solve(self, vector: Float[Array, " N1"]) -> Float[Array, " N1"]:
         """U⁻¹ x, from the last column to the first."""
 
         def branch(kind: int, position, state):
@@ -145,7 +145,7 @@ class Factor(eqx.Module):
         begin = (vector, jnp.zeros_like(vector))
         return self._steps(branch, update, begin, reverse=True)[1].at[-1].set(0.0)
 
-    def _solve_transposed(self, vector: Float[Array, "N1"]) -> Float[Array, "N1"]:
+    def _solve_transposed(self, vector: Float[Array, " N1"]) -> Float[Array, " N1"]:
         """U⁻ᵀ x, from the first column to the last."""
 
         def branch(kind: int, position, found):
@@ -165,7 +165,7 @@ class Factor(eqx.Module):
         numbers: Int[Array, "b r"],
         values: Float[Array, "b r"],
         every: tuple[Int[Array, "_ _b _r"], ...],
-    ) -> tuple[Int[Array, "L"], Float[Array, "L"]]:
+    ) -> tuple[Int[Array, " L"], Float[Array, " L"]]:
         """What changes where, with as many numbers for every kind of step."""
         extra = max(one.shape[1] * one.shape[2] for one in every) - numbers.size
         return (
@@ -214,9 +214,9 @@ def one_by_one(
 def small_gram(
     kernels: Kernels,
     functionals: Functionals,
-    seen: Int[Array, "r"],
+    seen: Int[Array, " r"],
     jitter: float,
-    added: Float[Array, "N1"] | None = None,
+    added: Float[Array, " N1"] | None = None,
 ) -> Float[Array, "r r"]:
     """The Gram matrix of some functionals, with ones for idle ones."""
     mine = functionals[seen]
@@ -234,11 +234,11 @@ def small_factor(matrix: Float[Array, "r r"]) -> Float[Array, "r r"]:
 
 
 def small_solve(
-    matrix: Float[Array, "r r"], lower: Float[Array, "r r"], rhs: Float[Array, "r"]
-) -> Float[Array, "r"]:
+    matrix: Float[Array, "r r"], lower: Float[Array, "r r"], rhs: Float[Array, " r"]
+) -> Float[Array, " r"]:
     """K⁻¹ b from L, with the derivative -K⁻¹ ∂K K⁻¹ b + K⁻¹ ∂b."""
 
-    def inverse(vector: Float[Array, "r"]) -> Float[Array, "r"]:
+    def inverse(vector: Float[Array, " r"]) -> Float[Array, " r"]:
         solve = partial(jax.lax.linalg.triangular_solve, lower, left_side=True, lower=True)
         return solve(solve(vector[:, None]), transpose_a=True)[:, 0]
 
@@ -247,10 +247,10 @@ def small_solve(
 
 
 def _columns(
-    numbers: tuple[Int[Array, "r"], Int[Array, "c"]],
+    numbers: tuple[Int[Array, " r"], Int[Array, " c"]],
     kernels: Kernels,
     functionals: Functionals,
-    added: Float[Array, "N1"],
+    added: Float[Array, " N1"],
     jitter: float,
 ) -> tuple[Float[Array, "r c"], Float[Array, "c c"], Float[Array, "c c"]]:
     """The columns of one supernode: U_{r,c}, U_cc and U_cc⁻ᵀ."""
@@ -270,7 +270,7 @@ def _columns(
 def factorised(
     kernels: Kernels,
     functionals: Functionals,
-    added: Float[Array, "N1"],
+    added: Float[Array, " N1"],
     jitter: float,
     pattern: Pattern,
 ) -> Factor:
@@ -304,8 +304,8 @@ def precision_times(
     functionals: Functionals,
     jitter: float,
     pattern: Pattern,
-    vector: Float[Array, "N1"],
-) -> Float[Array, "N1"]:
+    vector: Float[Array, " N1"],
+) -> Float[Array, " N1"]:
     """U Uᵀ x as a function of the kernels, for its derivative: U is not kept.
 
     The columns of a supernode add K_ss⁻¹ x_s - K_rr⁻¹ x_r, with s its rows and columns and r its
@@ -314,7 +314,7 @@ def precision_times(
     total = jnp.zeros(pattern.idle + 1)
 
     @jax.checkpoint
-    def one(numbers: tuple[Int[Array, "r"], Int[Array, "c"]], model, psi, x):
+    def one(numbers: tuple[Int[Array, " r"], Int[Array, " c"]], model, psi, x):
         rows, columns = numbers
         seen, before = jnp.concatenate([rows, columns]), len(rows)
         matrix = small_gram(model, psi, seen, jitter)

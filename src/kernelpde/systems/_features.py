@@ -64,8 +64,8 @@ class Features(eqx.Module):
         return jax.lax.map(one, self.directions)
 
     def normal_equations(
-        self, added: Float[Array, "M"], rhs: Float[Array, "M"]
-    ) -> tuple[Float[Array, "r r"], Float[Array, "r"]]:
+        self, added: Float[Array, " M"], rhs: Float[Array, " M"]
+    ) -> tuple[Float[Array, "r r"], Float[Array, " r"]]:
         """I + Fᵀ T⁻¹ F and Fᵀ T⁻¹ b."""
 
         def one(features: Float[Array, "r n"], numbers):
@@ -76,21 +76,21 @@ class Features(eqx.Module):
         middle, first = self.summed(one, (1.0 / added, rhs))
         return jnp.eye(len(self.few)) + middle, first
 
-    def transposed(self, vector: Float[Array, "M"]) -> Float[Array, "r"]:
+    def transposed(self, vector: Float[Array, " M"]) -> Float[Array, " r"]:
         """Fᵀ v."""
         return self.summed(lambda features, numbers: features @ numbers[0], (vector,))
 
-    def times(self, vector: Float[Array, "r"]) -> Float[Array, "M"]:
+    def times(self, vector: Float[Array, " r"]) -> Float[Array, " M"]:
         """F a."""
         (found,) = self.by_row(lambda features, _, a: (a @ features,), (), vector)
         return found
 
     def by_row(
         self,
-        function: Callable[..., tuple[Float[Array, "n"], ...]],
-        numbers: tuple[Float[Array, "M"], ...],
+        function: Callable[..., tuple[Float[Array, " n"], ...]],
+        numbers: tuple[Float[Array, " M"], ...],
         *whole: Any,
-    ) -> tuple[Float[Array, "M"], ...]:
+    ) -> tuple[Float[Array, " M"], ...]:
         """`function(features, numbers, *whole)`, which gives numbers for each of some rows.
 
         Features are Fᵀ; with directions `Parts`.
@@ -111,7 +111,7 @@ class Features(eqx.Module):
         return tuple(map(jnp.concatenate, zip(*found, strict=True)))
 
     def summed(
-        self, function: Callable[..., Any], numbers: tuple[Float[Array, "M"], ...], *whole: Any
+        self, function: Callable[..., Any], numbers: tuple[Float[Array, " M"], ...], *whole: Any
     ) -> Any:
         """The sum of `function(features, numbers, *whole)`; it must give nothing for zeros."""
         total: Any = None
@@ -144,7 +144,7 @@ class Features(eqx.Module):
         return self.kernels, self.directions, self.few, self.root
 
     def _chunks(
-        self, batch: Functionals, numbers: tuple[Float[Array, "M"], ...], start: int
+        self, batch: Functionals, numbers: tuple[Float[Array, " M"], ...], start: int
     ) -> tuple[Functionals, tuple[Float[Array, "_ _ _"], ...]]:
         """Rows and numbers that belong to them, in groups of parts of equal size, filled with 0."""
         count, groups = len(batch), group_count(self.mesh)

@@ -19,7 +19,7 @@ from kernelpde.linalg import DenseFactor, solve_half, solve_with
 from kernelpde.problem import Rows
 from kernelpde.systems._features import Features, Parts
 
-Model: TypeAlias = Callable[[Float[Array, "p"]], tuple[Kernels, Rows]]
+Model: TypeAlias = Callable[[Float[Array, " p"]], tuple[Kernels, Rows]]
 """From θ to kernels, and to rows whose noise may depend on it."""
 
 
@@ -32,12 +32,12 @@ class AbstractLeftOut(eqx.Module):
     - `precision`: p of these rows.
     """
 
-    weights: eqx.AbstractVar[Float[Array, "d"]]
-    precision: eqx.AbstractVar[Float[Array, "d"]]
+    weights: eqx.AbstractVar[Float[Array, " d"]]
+    precision: eqx.AbstractVar[Float[Array, " d"]]
 
     @abc.abstractmethod
     def slopes(
-        self, model: Model, theta: Float[Array, "p"]
+        self, model: Model, theta: Float[Array, " p"]
     ) -> tuple[Float[Array, "p d"], Float[Array, "p d"]]:
         """The derivatives of z and p in each entry of θ."""
 
@@ -54,15 +54,15 @@ class DenseLeftOut(AbstractLeftOut):
     - `nugget`: of P.
     """
 
-    weights: Float[Array, "d"]
-    precision: Float[Array, "d"]
+    weights: Float[Array, " d"]
+    precision: Float[Array, " d"]
     columns: Float[Array, "M d"]
-    every: Float[Array, "M"]
+    every: Float[Array, " M"]
     nugget: Float[Array, ""]
 
     @staticmethod
     def of(
-        system: DenseFactor, weights: Float[Array, "M"], numbers: Int[np.ndarray, "d"]
+        system: DenseFactor, weights: Float[Array, " M"], numbers: Int[np.ndarray, " d"]
     ) -> "DenseLeftOut":
         unit = jnp.zeros((len(weights), len(numbers)))
         half = system.solve_half(unit.at[numbers, jnp.arange(len(numbers))].set(1.0))
@@ -71,17 +71,17 @@ class DenseLeftOut(AbstractLeftOut):
         return DenseLeftOut(weights[numbers], precision, columns, weights, system.nugget)
 
     def slopes(
-        self, model: Model, theta: Float[Array, "p"]
+        self, model: Model, theta: Float[Array, " p"]
     ) -> tuple[Float[Array, "p d"], Float[Array, "p d"]]:
         vectors = jnp.concatenate([self.columns, self.every[:, None]], axis=1)
         vectors = jax.lax.stop_gradient(vectors)
 
-        def product(t: Float[Array, "p"]) -> Float[Array, "M e"]:
+        def product(t: Float[Array, " p"]) -> Float[Array, "M e"]:
             kernels, rows = model(t)
             added = added_to(kernels, rows, jax.lax.stop_gradient(self.nugget))
             return gram_of_blocks(kernels, rows.batches) @ vectors + added[:, None] * vectors
 
-        def along(direction: Float[Array, "p"]) -> tuple[Float[Array, "d"], Float[Array, "d"]]:
+        def along(direction: Float[Array, " p"]) -> tuple[Float[Array, " d"], Float[Array, " d"]]:
             times = jax.jvp(product, (theta,), (direction,))[1]
             return -self.columns.T @ times[:, -1], -jnp.sum(self.columns * times[:, :-1], axis=0)
 
@@ -113,16 +113,16 @@ class LowRankLeftOut(AbstractLeftOut):
     - `nugget`: in T.
     """
 
-    weights: Float[Array, "d"]
-    precision: Float[Array, "d"]
+    weights: Float[Array, " d"]
+    precision: Float[Array, " d"]
     features: Features
     some: Features
     middle: Float[Array, "r r"]
-    coefficients: Float[Array, "r"]
-    dual: Float[Array, "M"]
-    added: Float[Array, "M"]
-    numbers: Int[np.ndarray, "d"]
-    known: Float[Array, "d"]
+    coefficients: Float[Array, " r"]
+    dual: Float[Array, " M"]
+    added: Float[Array, " M"]
+    numbers: Int[np.ndarray, " d"]
+    known: Float[Array, " d"]
     nugget: Float[Array, ""]
 
     @staticmethod
@@ -131,8 +131,8 @@ class LowRankLeftOut(AbstractLeftOut):
         rows: Rows,
         conditions: tuple[int, ...],
         middle: Float[Array, "r r"],
-        coefficients: Float[Array, "r"],
-        added: Float[Array, "M"],
+        coefficients: Float[Array, " r"],
+        added: Float[Array, " M"],
         nugget: Float[Array, ""],
     ) -> "LowRankLeftOut":
         numbers = rows.numbers(conditions)
@@ -156,13 +156,13 @@ class LowRankLeftOut(AbstractLeftOut):
         )
 
     def slopes(
-        self, model: Model, theta: Float[Array, "p"]
+        self, model: Model, theta: Float[Array, " p"]
     ) -> tuple[Float[Array, "p d"], Float[Array, "p d"]]:
-        def moving(t: Float[Array, "p"]):
+        def moving(t: Float[Array, " p"]):
             kernels, rows = model(t)
             return eqx.filter(kernels, eqx.is_inexact_array), added_to(kernels, rows, self.nugget)
 
-        def along(direction: Float[Array, "p"]):
+        def along(direction: Float[Array, " p"]):
             return jax.jvp(moving, (theta,), (direction,))[1]
 
         directions, widened = jax.vmap(along)(jnp.eye(len(theta)))
@@ -205,7 +205,7 @@ class LowRankLeftOut(AbstractLeftOut):
         return weights, precision
 
 
-def added_to(kernels: Kernels, rows: Rows, nugget: Float[Array, ""]) -> Float[Array, "M"]:
+def added_to(kernels: Kernels, rows: Rows, nugget: Float[Array, ""]) -> Float[Array, " M"]:
     """T = Σ + ηD, with D the diagonal of K + Σ."""
     size = gram_diagonal(kernels, rows.batches) + rows.variance
     return rows.variance + nugget * size

@@ -7,6 +7,7 @@ several points that are close together.
 
 import equinox as eqx
 import jax
+import jax.core
 import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
@@ -14,6 +15,7 @@ from jaxtyping import Array, Float, Int
 from scipy.spatial import KDTree
 
 from kernelpde.compiling import compiled
+from kernelpde.errors import InputError
 from kernelpde.functionals import Functionals, Kernels, Term, jets
 from kernelpde.systems._factor import one_by_one, small_factor, small_gram, small_solve
 from kernelpde.systems._metric import Metric
@@ -56,7 +58,7 @@ def nearby(
 def local_jets(
     kernels: Kernels,
     functionals: Functionals,
-    values: Float[Array, "N1"],
+    values: Float[Array, " N1"],
     jitter: float,
     points: Float[Array, "P d"],
     near: Nearby,
@@ -108,7 +110,7 @@ class Local(eqx.Module):
     """
 
     functionals: Functionals
-    values: Float[Array, "N1"]
+    values: Float[Array, " N1"]
     metric: Metric
     reach: float
     jitter: float
@@ -117,6 +119,14 @@ class Local(eqx.Module):
         self, kernels: Kernels, points: Float[Array, "P d"], terms: tuple[Term, ...]
     ) -> Float[Array, "P T"]:
         """Jet entries at points."""
+        if isinstance(points, jax.core.Tracer) or isinstance(
+            self.functionals.points, jax.core.Tracer
+        ):
+            raise InputError(
+                "A solution of the sparse solver looks for neighbours of the points: inside of a "
+                "transformation they have to be known. Make points and discretization outside of "
+                "it, not as its arguments; or use Dense() or LowRank()."
+            )
         others = self.metric(np.asarray(self.functionals.points)[:-1])
         near = nearby(self.metric(np.asarray(points)), others, self.reach)
         return _evaluate(kernels, self.functionals, self.values, self.jitter, points, near, terms)

@@ -54,7 +54,7 @@ from kernelpde.problem import Block, Residual, Rows
 from kernelpde.systems._features import Features
 from kernelpde.systems._left_out import LowRankLeftOut
 from kernelpde.systems._pivots import Pivots, pivots
-from kernelpde.systems._system import AbstractPlan, AbstractSolved, with_zeros
+from kernelpde.systems._system import AbstractPlan, AbstractSolved, moving_parts
 
 _ROUND = 64
 """Ranks are filled up to multiples of this, so that programs are compiled for few of them."""
@@ -111,7 +111,7 @@ class Basis(eqx.Module):
 
     root: DenseFactor
     middle: Float[Array, "r r"]
-    coefficients: Float[Array, "r"]
+    coefficients: Float[Array, " r"]
 
 
 class LowRankSolved(AbstractSolved):
@@ -124,14 +124,14 @@ class LowRankSolved(AbstractSolved):
     """
 
     stacks: tuple[Stack, ...]
-    weights: Float[Array, "r"]
-    image: Float[Array, "M"]
+    weights: Float[Array, " r"]
+    image: Float[Array, " M"]
     norm_squared: Float[Array, ""]
-    diagonal: Float[Array, "M"]
+    diagonal: Float[Array, " M"]
     nugget: Float[Array, ""]
     result: LINEAR
-    added: Float[Array, "M"]
-    seen: Float[Array, "r"]
+    added: Float[Array, " M"]
+    seen: Float[Array, " r"]
     basis: Basis | None
     mesh: Mesh | None = eqx.field(static=True)
 
@@ -164,7 +164,9 @@ class LowRankSolved(AbstractSolved):
         known = solve_half(self.basis.middle, one).T @ solve_half(self.basis.middle, other)
         return gram(kernels, left, right) - one.T @ other + known
 
-    def variance(self, kernels: Kernels, rows: Rows, functionals: Functionals) -> Float[Array, "n"]:
+    def variance(
+        self, kernels: Kernels, rows: Rows, functionals: Functionals
+    ) -> Float[Array, " n"]:
         # What the few functionals do not say of another is below the nugget where there are rows.
         del rows
         assert self.basis is not None
@@ -186,7 +188,7 @@ class LowRankSolved(AbstractSolved):
         return share * jnp.max((self.diagonal + self.added) / self.added)
 
     def cross(
-        self, applied: Float[Array, "M"], coefficients: tuple[Float[Array, "_ _"], ...]
+        self, applied: Float[Array, " M"], coefficients: tuple[Float[Array, "_ _"], ...]
     ) -> Float[Array, ""]:
         del applied
         (stack,), (others,) = self.stacks, coefficients
@@ -262,8 +264,8 @@ class LowRankPlan(AbstractPlan):
         self,
         kernels: Kernels,
         rows: Rows,
-        noise: Float[Array, "M"],
-        rhs: Float[Array, "M"],
+        noise: Float[Array, " M"],
+        rhs: Float[Array, " M"],
         sweeps: int | Int[Array, ""],
         keep: bool = False,
     ) -> LowRankSolved:
@@ -283,12 +285,12 @@ class LowRankPlan(AbstractPlan):
         finite = jnp.isfinite(diagonal).all() & jnp.isfinite(middle).all()
         result = LINEAR.where(finite, result, LINEAR.not_finite)
         basis = Basis(root, factor, coefficients)
-        w = _weights((kernels, added, rhs), _Frozen(features, basis, rows, self.stack))
+        w = _weights((kernels, rows.stacks, added, rhs), _Frozen(features, basis, self.stack))
         w = jnp.where(result == LINEAR.successful, w, jnp.nan)
         return LowRankSolved(
             (self.stack,),
             w,
-            _rows_times(kernels, rows, (self.stack,), w, self.mesh),
+            _rows_times(kernels, rows.stacks, (self.stack,), w, self.mesh),
             coefficients @ coefficients,
             diagonal,
             jnp.asarray(self.solver.nugget, dtype=float),
@@ -305,34 +307,33 @@ class _Frozen(eqx.Module):
 
     features: Features
     basis: Basis
-    rows: Rows
     stack: Stack
 
 
 @eqx.filter_custom_jvp
-def _weights(moving, frozen: _Frozen) -> Float[Array, "r"]:
-    """w = R⁻¹ a, as a function of kernels, T and b."""
+def _weights(moving, frozen: _Frozen) -> Float[Array, " r"]:
+    """w = R⁻¹ a, as a function of kernels, Φ, T and b."""
     del moving
     return frozen.basis.root.solve_other_half(frozen.basis.coefficients[:, None])[:, 0]
 
 
 @_weights.def_jvp
 def _(primals, tangents):
-    (kernels, added, rhs), frozen = primals
-    (kernels_dot, added_dot, rhs_dot), _ = tangents
+    (kernels, rows, added, rhs), frozen = primals
+    (kernels_dot, rows_dot, added_dot, rhs_dot), _ = tangents
     features, basis, mesh = frozen.features, frozen.basis, frozen.features.mesh
     stacks, w = (frozen.stack,), _weights(*primals)
     dual = (rhs - features.times(basis.coefficients)) / added
-    arrays, rest = eqx.partition(kernels, eqx.is_inexact_array)
+    moved, along, rest = moving_parts((kernels, rows), (kernels_dot, rows_dot))
 
     def products(leaves):
-        model, few = eqx.combine(leaves, rest), features.few
+        (model, phi), few = eqx.combine(leaves, rest), features.few
         return (
-            _rows_times(model, frozen.rows, stacks, w, mesh),
-            _times_rows(model, stacks, frozen.rows, dual, mesh) - gram(model, few, few) @ w,
+            _rows_times(model, phi, stacks, w, mesh),
+            _times_rows(model, stacks, phi, dual, mesh) - gram(model, few, few) @ w,
         )
 
-    by_rows, by_few = jax.jvp(products, (arrays,), (with_zeros(arrays, kernels_dot),))[1]
+    by_rows, by_few = jax.jvp(products, (moved,), (along,))[1]
     if added_dot is not None:
         by_rows = by_rows + added_dot * dual
     if rhs_dot is not None:
@@ -349,11 +350,11 @@ def _factored(square: Float[Array, "r r"], largest: float) -> DenseFactor:
 
 def _rows_times(
     kernels: Kernels,
-    rows: Rows,
+    rows: tuple[Stack, ...],
     basis: tuple[Stack, ...],
-    vector: Float[Array, "r"],
+    vector: Float[Array, " r"],
     mesh: Mesh | None,
-) -> Float[Array, "M"]:
+) -> Float[Array, " M"]:
     """K_ΦΨ w."""
     weighted = expansion(basis, vector)
     parts = [
@@ -366,7 +367,7 @@ def _rows_times(
                 mesh=mesh,
             )
         )
-        for stack in rows.stacks
+        for stack in rows
     ]
     return jnp.concatenate(parts)
 
@@ -374,10 +375,10 @@ def _rows_times(
 def _times_rows(
     kernels: Kernels,
     basis: tuple[Stack, ...],
-    rows: Rows,
-    vector: Float[Array, "M"],
+    rows: tuple[Stack, ...],
+    vector: Float[Array, " M"],
     mesh: Mesh | None,
-) -> Float[Array, "r"]:
+) -> Float[Array, " r"]:
     """K_ΨΦ v."""
     groups = group_count(mesh)
 
@@ -387,7 +388,7 @@ def _times_rows(
 
     pieces = tuple(
         jax.tree.map(lambda leaf: leaf.reshape(groups, -1, *leaf.shape[1:]), _filled(part, groups))
-        for part in rows.expansion(vector)
+        for part in expansion(rows, vector)
     )
     return groups_summed(product, pieces, kernels, basis, mesh=mesh)
 

@@ -22,7 +22,7 @@ class Metric(eqx.Module):
     - `periods`: one per coordinate, `None` where it is not periodic.
     """
 
-    scale: Float[np.ndarray, "d"]
+    scale: Float[np.ndarray, " d"]
     periods: tuple[float | None, ...] = eqx.field(static=True)
 
     @staticmethod

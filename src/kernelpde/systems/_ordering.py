@@ -30,7 +30,7 @@ class Level:
     - `scale`: how far each is from the third nearest of those before and beside it, on average.
     """
 
-    members: Int[np.ndarray, "n"]
+    members: Int[np.ndarray, " n"]
     scale: float
 
 
@@ -45,7 +45,8 @@ def levels(points: Float[np.ndarray, "N d"], top: int, spacing: float) -> Iterat
     """
     count = len(points)
     first, radius = _farthest(points, min(top, count))
-    yield Level(first, radius)
+    # Where there are no others, none is far from them.
+    yield Level(first, radius if count > top else _third(points, points))
     remaining = np.setdiff1d(np.arange(count), first)
     selected = [first]
     rng = np.random.default_rng(0)
@@ -70,7 +71,7 @@ def _third(points: Float[np.ndarray, "n d"], some: Float[np.ndarray, "m d"]) -> 
     return float(distances[:, -1].mean())
 
 
-def _farthest(points: Float[np.ndarray, "N d"], count: int) -> tuple[Int[np.ndarray, "n"], float]:
+def _farthest(points: Float[np.ndarray, "N d"], count: int) -> tuple[Int[np.ndarray, " n"], float]:
     """The first points of the maximin order, and how far others are from them at most."""
     middle = np.argmin(((points - points.mean(0)) ** 2).sum(1))
     chosen, distance = [int(middle)], np.full(len(points), np.inf)
@@ -83,10 +84,10 @@ def _farthest(points: Float[np.ndarray, "N d"], count: int) -> tuple[Int[np.ndar
 
 def _apart(
     points: Float[np.ndarray, "N d"],
-    candidates: Int[np.ndarray, "n"],
+    candidates: Int[np.ndarray, " n"],
     radius: float,
     rng: np.random.Generator,
-) -> Int[np.ndarray, "m"]:
+) -> Int[np.ndarray, " m"]:
     """A largest subset no two of which are closer than the radius."""
     chosen = []
     while candidates.size:

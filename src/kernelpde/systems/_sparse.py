@@ -34,7 +34,7 @@ from kernelpde.systems._metric import Metric
 from kernelpde.systems._ordering import Level
 from kernelpde.systems._sparse_order import pool_of, row_groups
 from kernelpde.systems._supernodes import elimination
-from kernelpde.systems._system import AbstractPlan, AbstractSolved, with_zeros
+from kernelpde.systems._system import AbstractPlan, AbstractSolved, moving_parts
 
 _ELSEWHERE = 4.0
 """How far a point that is no collocation point sees, in units of the finest length scale."""
@@ -127,7 +127,7 @@ def _with_idle(functionals: Functionals, kernels: Kernels | None = None) -> Func
 
 
 @compiled
-def _sizes(kernels: Kernels, functionals: Functionals) -> Float[Array, "N"]:
+def _sizes(kernels: Kernels, functionals: Functionals) -> Float[Array, " N"]:
     return gram_diagonal(kernels, [functionals])
 
 
@@ -143,14 +143,14 @@ class SparseSolved(AbstractSolved):
     """
 
     stacks: tuple[Stack, ...]
-    weights: Float[Array, "M"]
-    image: Float[Array, "M"]
+    weights: Float[Array, " M"]
+    image: Float[Array, " M"]
     norm_squared: Float[Array, ""]
-    diagonal: Float[Array, "M"]
+    diagonal: Float[Array, " M"]
     nugget: Float[Array, ""]
     result: LINEAR
-    added: Float[Array, "M"]
-    values: Float[Array, "N1"]
+    added: Float[Array, " M"]
+    values: Float[Array, " N1"]
     raw: tuple[Float[Array, "_ _"], ...]
     iterations: Int[Array, ""]
     pool: Functionals
@@ -183,7 +183,7 @@ class SparseSolved(AbstractSolved):
         stacks: tuple[Stack, ...],
         near: tuple[Nearby | None, ...],
         keep: bool = False,
-    ) -> Float[Array, "N"]:
+    ) -> Float[Array, " N"]:
         del keep
         return jnp.concatenate(
             [
@@ -201,7 +201,7 @@ class SparseSolved(AbstractSolved):
         )
 
     def cross(
-        self, applied: Float[Array, "M"], coefficients: tuple[Float[Array, "_ _"], ...]
+        self, applied: Float[Array, " M"], coefficients: tuple[Float[Array, "_ _"], ...]
     ) -> Float[Array, ""]:
         del coefficients
         return self.weights @ applied
@@ -276,34 +276,34 @@ class SparsePlan(AbstractPlan):
             nearby(self.metric(np.asarray(block.points)), others, self.reach) for block in blocks
         )
 
-    def gathered(self, rows: Rows, weights: Float[Array, "M"]) -> Float[Array, "N1"]:
+    def gathered(self, rows: Rows, weights: Float[Array, " M"]) -> Float[Array, " N1"]:
         """Aᵀ z."""
         total = jnp.zeros(self.pattern.idle + 1)
         for part, alias in zip(rows.expansion(weights), self.alias, strict=True):
             total = total.at[alias].add(part.coefficients)
         return total / self._scale()
 
-    def entries(self, values: Float[Array, "N1"]) -> tuple[Float[Array, "_ _"], ...]:
+    def entries(self, values: Float[Array, " N1"]) -> tuple[Float[Array, "_ _"], ...]:
         """For each condition its jet entries, from ψu."""
         unscaled = values / self._scale()
         return tuple(unscaled[alias] for alias in self.alias)
 
-    def applied(self, rows: Rows, values: Float[Array, "N1"]) -> Float[Array, "M"]:
+    def applied(self, rows: Rows, values: Float[Array, " N1"]) -> Float[Array, " M"]:
         """A ψu."""
         entries = self.entries(values)
         return jnp.concatenate(
             [stack.applied(e) for stack, e in zip(rows.stacks, entries, strict=True)]
         )
 
-    def _scale(self) -> Float[Array, "N1"]:
+    def _scale(self) -> Float[Array, " N1"]:
         return jnp.sum(self.pool.coefficients, axis=1).at[-1].set(1.0)
 
     def solve(
         self,
         kernels: Kernels,
         rows: Rows,
-        noise: Float[Array, "M"],
-        rhs: Float[Array, "M"],
+        noise: Float[Array, " M"],
+        rhs: Float[Array, " M"],
         sweeps: int | Int[Array, ""],
         keep: bool = False,
     ) -> SparseSolved:
@@ -311,13 +311,14 @@ class SparsePlan(AbstractPlan):
         diagonal = gram_diagonal(kernels, rows.batches)
         added = noise + self.solver.nugget * (diagonal + noise)
         held = jax.lax.stop_gradient((kernels, added, rhs))
+        still = jax.lax.stop_gradient(rows)
         system = _System(
             self,
-            rows,
+            still,
             self._made(held[0]) if self.factor is None else self.factor,
             factorised(
                 held[0],
-                _with_idle(concatenate(rows.batches)),
+                _with_idle(concatenate(still.batches)),
                 jnp.concatenate([held[1], jnp.ones(1)]),
                 self.solver.jitter,
                 self.row_pattern,
@@ -325,8 +326,8 @@ class SparsePlan(AbstractPlan):
             held[1],
         )
         found, iterations, converged = system.conjugate_gradients(held[2])
-        seen = system.factor.covariance_times(self.gathered(rows, found))
-        z, values = _solution((kernels, added, rhs), system, (found, seen))
+        seen = system.factor.covariance_times(self.gathered(still, found))
+        z, values = _solution((kernels, rows, added, rhs), system, (found, seen))
         raw = self.entries(values)
         image = jnp.concatenate(
             [stack.applied(e) for stack, e in zip(rows.stacks, raw, strict=True)]
@@ -369,18 +370,18 @@ class _System(eqx.Module):
     rows: Rows
     factor: Factor
     preconditioner: Factor
-    added: Float[Array, "M"]
+    added: Float[Array, " M"]
 
-    def times(self, vector: Float[Array, "M"]) -> Float[Array, "M"]:
+    def times(self, vector: Float[Array, " M"]) -> Float[Array, " M"]:
         seen = self.factor.covariance_times(self.plan.gathered(self.rows, vector))
         return self.plan.applied(self.rows, seen) + self.added * vector
 
-    def _preconditioned(self, vector: Float[Array, "M"]) -> Float[Array, "M"]:
+    def _preconditioned(self, vector: Float[Array, " M"]) -> Float[Array, " M"]:
         return self.preconditioner.precision_times(jnp.concatenate([vector, jnp.zeros(1)]))[:-1]
 
     def conjugate_gradients(
-        self, rhs: Float[Array, "M"]
-    ) -> tuple[Float[Array, "M"], Int[Array, ""], Bool[Array, ""]]:
+        self, rhs: Float[Array, " M"]
+    ) -> tuple[Float[Array, " M"], Int[Array, ""], Bool[Array, ""]]:
         """The solution, the number of iterations, and whether the tolerance was met."""
         solver = self.plan.solver
         first = self._preconditioned(rhs)
@@ -404,37 +405,45 @@ class _System(eqx.Module):
         count, found, _, _, energy = jax.lax.while_loop(unfinished, iterate, begin)
         return found, count, energy <= bound
 
-    def inverse_times(self, rhs: Float[Array, "M"]) -> Float[Array, "M"]:
+    def inverse_times(self, rhs: Float[Array, " M"]) -> Float[Array, " M"]:
         return jax.lax.custom_linear_solve(
             self.times, rhs, lambda _, b: self.conjugate_gradients(b)[0], symmetric=True
         )
 
 
 @eqx.filter_custom_jvp
-def _solution(moving, system: _System, found: tuple[Float[Array, "M"], Float[Array, "N1"]]):
-    """z and v = ψu = Θ Aᵀ z as functions of kernels, T and b."""
+def _solution(moving, system: _System, found: tuple[Float[Array, " M"], Float[Array, " N1"]]):
+    """z and v = ψu = Θ Aᵀ z as functions of kernels, A, T and b."""
     del moving, system
     return found
 
 
 @_solution.def_jvp
 def _(primals, tangents):
-    (kernels, _, _), system, (z, values) = primals
-    (kernels_dot, added_dot, rhs_dot), _, _ = tangents
-    plan = system.plan
+    (kernels, rows, _, _), system, (z, values) = primals
+    (kernels_dot, rows_dot, added_dot, rhs_dot), _, _ = tangents
+    plan, factor = system.plan, system.factor
+    if any(stack.points is not None for stack in rows_dot.stacks):
+        raise InputError("Sparse: there is no derivative in points. Use Dense() or LowRank().")
+    moved, along, rest = moving_parts((kernels, rows), (kernels_dot, rows_dot))
 
-    def product(leaves):
-        model = eqx.combine(leaves, rest)
-        return precision_times(model, plan.pool, plan.solver.jitter, plan.pattern, values)
+    def products(leaves):
+        """Θ⁻¹ v, Aᵀ z and A v."""
+        model, phi = eqx.combine(leaves, rest)
+        return (
+            precision_times(model, plan.pool, plan.solver.jitter, plan.pattern, values),
+            plan.gathered(phi, z),
+            plan.applied(phi, values),
+        )
 
-    arrays, rest = eqx.partition(kernels, eqx.is_inexact_array)
-    slope = jax.jvp(product, (arrays,), (with_zeros(arrays, kernels_dot),))[1]
-    moved = system.factor.covariance_times(slope)
-    change = plan.applied(system.rows, moved)
+    by_kernel, by_rows, applied_dot = jax.jvp(products, (moved,), (along,))[1]
+    # dv = Θ (dAᵀ z - dΘ⁻¹ v + Aᵀ dz), and P dz = db - dT z - dA v - A Θ (dAᵀ z - dΘ⁻¹ v).
+    first = factor.covariance_times(by_rows - by_kernel)
+    change = -applied_dot - plan.applied(system.rows, first)
     if added_dot is not None:
         change = change - added_dot * z
     if rhs_dot is not None:
         change = change + rhs_dot
     z_dot = system.inverse_times(change)
-    values_dot = system.factor.covariance_times(plan.gathered(system.rows, z_dot)) - moved
+    values_dot = factor.covariance_times(plan.gathered(system.rows, z_dot)) + first
     return (z, values), (z_dot, values_dot)

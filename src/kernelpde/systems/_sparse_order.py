@@ -27,7 +27,7 @@ def _stages(residuals: tuple[Residual, ...]) -> list[list[int]]:
 
 
 def _staged(
-    points: Float[np.ndarray, "N d"], stages: list[Int[np.ndarray, "_"]], metric: Metric
+    points: Float[np.ndarray, "N d"], stages: list[Int[np.ndarray, " _"]], metric: Metric
 ) -> list[Level]:
     """Points in levels, stage by stage; each is in the first stage that has it."""
     found: list[Level] = []
@@ -57,7 +57,7 @@ def pool_of(
     points, kinds, groups, last = [], [], [], []
     start, fine = 0, 0.0
 
-    def add(term: Term, at: Int[np.ndarray, "n"]) -> None:
+    def add(term: Term, at: Int[np.ndarray, " n"]) -> None:
         nonlocal start
         index[term] = np.full(len(unique), -1)
         index[term][at] = np.arange(start, start + len(at))
@@ -98,7 +98,7 @@ def pool_of(
 
 def _places(
     blocks: tuple[Block, ...],
-) -> tuple[Float[np.ndarray, "N d"], list[Int[np.ndarray, "_"]]]:
+) -> tuple[Float[np.ndarray, "N d"], list[Int[np.ndarray, " _"]]]:
     """All points, each once, and the numbers of the points of each condition."""
     every = np.concatenate([np.asarray(block.points) for block in blocks])
     unique, number = np.unique(every, axis=0, return_inverse=True)

@@ -30,8 +30,8 @@ class _Supernode:
     """Columns with the rows they see, and when they are eliminated."""
 
     time: int
-    columns: Int[np.ndarray, "c"]
-    rows: Int[np.ndarray, "r"]
+    columns: Int[np.ndarray, " c"]
+    rows: Int[np.ndarray, " r"]
 
 
 @dataclass(frozen=True)
@@ -50,8 +50,8 @@ class Elimination:
 
     columns: tuple[Int[np.ndarray, "_ _b c"], ...]
     rows: tuple[Int[np.ndarray, "_ _b _r"], ...]
-    kind: Int[np.ndarray, "s"]
-    position: Int[np.ndarray, "s"]
+    kind: Int[np.ndarray, " s"]
+    position: Int[np.ndarray, " s"]
     idle: int
 
 
@@ -103,7 +103,7 @@ def elimination(
 
 def _nearest(
     points: Float[np.ndarray, "n d"], others: Float[np.ndarray, "m d"]
-) -> Float[np.ndarray, "n"]:
+) -> Float[np.ndarray, " n"]:
     """How far each point is from the nearest of some others."""
     squares = np.zeros((len(points), len(others)))
     for a, b in zip(points.T, others.T, strict=True):
@@ -116,7 +116,7 @@ def near_to(
     points: Float[np.ndarray, "N d"],
     some: Float[np.ndarray, "m d"],
     reach: float,
-) -> Int[np.ndarray, "n"]:
+) -> Int[np.ndarray, " n"]:
     """The numbers of the points, those in the tree, that are within reach of any of some others."""
     centre = some.mean(0)
     width = np.sqrt(((some - centre) ** 2).sum(1).max())
@@ -125,8 +125,8 @@ def near_to(
 
 
 def leaves_of(
-    points: Float[np.ndarray, "N d"], members: Int[np.ndarray, "n"], widest: float = np.inf
-) -> list[Int[np.ndarray, "_"]]:
+    points: Float[np.ndarray, "N d"], members: Int[np.ndarray, " n"], widest: float = np.inf
+) -> list[Int[np.ndarray, " _"]]:
     """Parts of nearly equal number, cut again and again across the long side.
 
     None has more members than a supernode has columns, and none is wider than `widest`.
@@ -148,8 +148,8 @@ def leaves_of(
 
 
 def _colours(
-    centres: Float[np.ndarray, "n d"], reach: float, widths: Float[np.ndarray, "n"]
-) -> Int[np.ndarray, "n"]:
+    centres: Float[np.ndarray, "n d"], reach: float, widths: Float[np.ndarray, " n"]
+) -> Int[np.ndarray, " n"]:
     """Numbers such that no two that may see each other have the same."""
     colours = np.full(len(centres), -1)
     most = reach + 2.0 * float(widths.max())
@@ -196,7 +196,7 @@ def _packed(supernodes: list[_Supernode], idle: int) -> Elimination:
     return Elimination(tuple(columns), tuple(rows), kind, position, idle)
 
 
-def _sizes(lengths: Int[np.ndarray, "n"]) -> list[int]:
+def _sizes(lengths: Int[np.ndarray, " n"]) -> list[int]:
     """Few sizes to fill up to, such that factors of all blocks take the least work."""
     kinds = int(np.clip(len(lengths) // _EACH, 1, _KINDS))
     edges = np.unique(np.quantile(lengths, np.linspace(0, 1, 40), method="higher"))

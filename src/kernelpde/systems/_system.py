@@ -47,13 +47,13 @@ class AbstractSolved(eqx.Module):
     """
 
     stacks: eqx.AbstractVar[tuple[Stack, ...]]
-    weights: eqx.AbstractVar[Float[Array, "m"]]
-    image: eqx.AbstractVar[Float[Array, "M"]]
+    weights: eqx.AbstractVar[Float[Array, " m"]]
+    image: eqx.AbstractVar[Float[Array, " M"]]
     norm_squared: eqx.AbstractVar[Float[Array, ""]]
-    diagonal: eqx.AbstractVar[Float[Array, "M"]]
+    diagonal: eqx.AbstractVar[Float[Array, " M"]]
     nugget: eqx.AbstractVar[Float[Array, ""]]
     result: eqx.AbstractVar[LINEAR]
-    added: eqx.AbstractVar[Float[Array, "M"]]
+    added: eqx.AbstractVar[Float[Array, " M"]]
 
     @property
     def devices(self) -> Mesh | None:
@@ -102,7 +102,7 @@ class AbstractSolved(eqx.Module):
         stacks: tuple[Stack, ...],
         near: tuple[Nearby | None, ...],
         keep: bool = False,
-    ) -> Float[Array, "N"]:
+    ) -> Float[Array, " N"]:
         """What functionals at other points see of u; `near` and `keep` as elsewhere."""
         del near
         return stacked_matvec(kernels, stacks, self.stacks, self.weights, keep=keep)
@@ -113,7 +113,7 @@ class AbstractSolved(eqx.Module):
 
     @abc.abstractmethod
     def cross(
-        self, applied: Float[Array, "M"], coefficients: tuple[Float[Array, "_ _"], ...]
+        self, applied: Float[Array, " M"], coefficients: tuple[Float[Array, "_ _"], ...]
     ) -> Float[Array, ""]:
         """⟨v, u⟩ for another function v of the same kind.
 
@@ -141,11 +141,13 @@ class AbstractSolved(eqx.Module):
         """Between functionals, given the rows."""
         raise NotImplementedError(f"{type(self).__name__} has no covariances.")
 
-    def variance(self, kernels: Kernels, rows: Rows, functionals: Functionals) -> Float[Array, "n"]:
+    def variance(
+        self, kernels: Kernels, rows: Rows, functionals: Functionals
+    ) -> Float[Array, " n"]:
         """Of each functional, given the rows."""
         raise NotImplementedError(f"{type(self).__name__} has no covariances.")
 
-    def energy(self, rhs: Float[Array, "M"]) -> Float[Array, ""]:
+    def energy(self, rhs: Float[Array, " M"]) -> Float[Array, ""]:
         """bᵀ P⁻¹ b = ‖u‖² + (b - Φu)ᵀ T⁻¹ (b - Φu)."""
         return self.norm_squared + jnp.sum((rhs - self.image) ** 2 / self.added)
 
@@ -212,8 +214,8 @@ class AbstractPlan(eqx.Module):
         self,
         kernels: Kernels,
         rows: Rows,
-        noise: Float[Array, "M"],
-        rhs: Float[Array, "M"],
+        noise: Float[Array, " M"],
+        rhs: Float[Array, " M"],
         sweeps: int | Int[Array, ""],
         keep: bool = False,
     ) -> AbstractSolved:
@@ -230,11 +232,15 @@ class AbstractPlan(eqx.Module):
         """
 
 
-def with_zeros(arrays: Any, tangents: Any) -> Any:
-    """Tangents with zeros in place of `None`, where there are arrays."""
-    return jax.tree.map(
-        lambda x, dx: None if x is None else (jnp.zeros_like(x) if dx is None else dx),
-        arrays,
-        tangents,
-        is_leaf=lambda x: x is None,
-    )
+def moving_parts(primals: Any, tangents: Any) -> tuple[Any, Any, Any]:
+    """The arrays that have tangents, these, and the rest of the arguments of a derivative."""
+    leaves, structure = jax.tree.flatten(primals, is_leaf=_nothing)
+    along = jax.tree.leaves(tangents, is_leaf=_nothing)
+    pairs = [(leaf, t) for leaf, t in zip(leaves, along, strict=True)]
+    moved = [None if t is None else leaf for leaf, t in pairs]
+    rest = [leaf if t is None else None for leaf, t in pairs]
+    return tuple(jax.tree.unflatten(structure, part) for part in (moved, along, rest))
+
+
+def _nothing(tree: Any) -> bool:
+    return tree is None

@@ -1,0 +1,103 @@
+"""A problem at points: everything that a solve needs, as one tree of arrays."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import equinox as eqx
+from jax.sharding import Mesh
+
+from kernelpde.arrays import Numbers
+from kernelpde.compiling import traced
+from kernelpde.errors import InputError
+from kernelpde.functionals import Kernels
+from kernelpde.precision import require_float64
+from kernelpde.problem import Block, Problem, Residual
+from kernelpde.systems import AbstractPlan, Automatic, Solver, chosen, needs_numbers
+
+
+class Discretization(eqx.Module):
+    """A problem with its points and a solver for its linear systems.
+
+    A tree of arrays: points, normals, data, noise, inputs, the numbers in residuals and the
+    hyperparameters of kernels. It can be an argument of functions that are transformed by JAX.
+
+    **Attributes:**
+
+    - `problem`: fields with their kernels, residuals, inputs.
+    - `blocks`: the points of each condition, with all that comes per point.
+    - `plan`: what the solver has settled before anything is compiled.
+    - `reason`: which solver it is, and why.
+    - `seed`: of the points.
+    """
+
+    problem: Problem
+    blocks: tuple[Block, ...]
+    plan: AbstractPlan
+    reason: str = eqx.field(static=True, default="")
+    seed: int = eqx.field(static=True, default=0)
+
+    @property
+    def residuals(self) -> tuple[Residual, ...]:
+        return self.problem.residuals
+
+    @property
+    def kernels(self) -> Kernels:
+        return self.problem.kernels
+
+    def with_inputs(self, inputs: Mapping[str, Any]) -> "Discretization":
+        """The same with other values for some inputs."""
+        return replace(self, problem=self.problem.with_inputs(inputs))
+
+    def __repr__(self) -> str:
+        rows = self.problem.row_count(self.blocks)
+        names = (condition.name for condition in self.problem.conditions)
+        counts = ", ".join(
+            f"{name} {block.count}" for name, block in zip(names, self.blocks, strict=True)
+        )
+        return f"Discretization: {rows} rows ({counts}). {self.reason}"
+
+
+def discretize(
+    problem: Problem,
+    points: Mapping[str, int | Numbers] | None = None,
+    *,
+    blocks: tuple[Block, ...] | None = None,
+    seed: int = 0,
+    sampling: str = "halton",
+    solver: Solver | None = None,
+    mesh: Mesh | None = None,
+) -> Discretization:
+    """Draw the points of a problem and plan its linear systems, for one or for many solves.
+
+    **Arguments:**
+
+    - `problem`: fields with their kernels, and conditions.
+    - `points`: for each condition how many points to draw, or the points themselves.
+    - `blocks`: points drawn already, by `problem.collocate`, instead.
+    - `seed`, `sampling`: of the random points, as for `solve`.
+    - `solver`: of the linear systems; `Automatic()` by default.
+    - `mesh`: devices that share the work, as for `solve`.
+
+    **Returns:**
+
+    A `Discretization`, which `solve` takes in place of a problem.
+    """
+    require_float64()
+    problem = problem.current()
+    if blocks is None:
+        blocks = problem.collocate(points, seed=seed, sampling=sampling)
+    blocks = problem.with_present_noise(blocks)
+    problem = problem.balanced(blocks)
+    solver = Automatic() if solver is None else solver
+    rows = problem.row_count(blocks)
+    if needs_numbers(solver, rows) and traced(problem, blocks):
+        raise InputError(
+            f"solve: {type(solver).__name__} with {rows} rows has to see the kernels before "
+            "anything is compiled, and inside of a transformation they are not known. Make "
+            "discretization = kernelpde.discretize(problem, points, solver=...) outside of it, and "
+            "inside solve(discretization, inputs=...)."
+        )
+    choice = chosen(solver, problem.kernels, problem.residuals, blocks, mesh)
+    choice.announce()
+    return Discretization(problem, blocks, choice.plan, choice.reason, seed)

@@ -1,0 +1,230 @@
+"""`solve` inside of jit, grad and vmap, against finite differences and loops."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import kernelpde as kp
+
+LINE = kp.Box(x=(0.0, 1.0))
+POINTS = {"equation": 20, "ends": 2}
+PLACE = jnp.array([[0.3], [0.6]])
+
+
+def forward(kernel: kp.kernels.AbstractKernel | None = None) -> kp.Problem:
+    """-u'' + u³ = c sin(πx), of which c is an input."""
+    return kp.Problem(
+        kp.Condition(
+            "equation",
+            LINE.interior,
+            lambda x, u, c: -u.laplacian + u.value**3 - c * jnp.sin(jnp.pi * x[0]),
+        ),
+        kp.Condition("ends", LINE.boundary, lambda x, u: u.value),
+        fields=[kp.Field("u", kp.Gaussian(0.3) if kernel is None else kernel)],
+        inputs={"c": 20.0},
+    )
+
+
+def observed(c) -> jax.Array:
+    """A functional of the solution."""
+    return jnp.sum(kp.solve(forward(), POINTS, inputs={"c": c})["u"](PLACE) ** 2)
+
+
+def difference(function, at: float, step: float = 1e-3) -> float:
+    """A derivative by central differences of fourth order."""
+    values = [float(function(at + k * step)) for k in (-2, -1, 1, 2)]
+    return float(np.dot(values, [1, -8, 8, -1]) / (12 * step))
+
+
+def test_derivatives_in_an_input():
+    expected = difference(observed, 20.0, 0.05)
+    assert jax.jit(jax.grad(observed))(20.0) == pytest.approx(expected, rel=1e-6)
+    assert jax.jit(jax.jacfwd(observed))(20.0) == pytest.approx(expected, rel=1e-6)
+
+
+def test_many_inputs_at_once_are_what_a_loop_gives():
+    problem = forward()
+    discretization = kp.discretize(problem, POINTS)
+
+    def values(c):
+        solution = kp.solve(discretization, inputs={"c": c})
+        return solution["u"](PLACE), solution.converged, solution
+
+    inputs = jnp.linspace(5.0, 30.0, 50)
+    found, converged, solutions = jax.jit(jax.vmap(values))(inputs)
+    assert converged.shape == (50,)
+    assert converged.all()
+    loop = [kp.solve(problem, POINTS, inputs={"c": float(c)})["u"](PLACE) for c in inputs]
+    np.testing.assert_allclose(found, np.stack(loop), rtol=1e-10, atol=0)
+    again = jax.vmap(lambda solution: solution["u"](PLACE))(solutions)
+    np.testing.assert_allclose(again, found, rtol=1e-12, atol=0)
+    with pytest.raises(kp.InputError, match="one of many"):
+        _ = solutions.result
+    with pytest.raises(kp.InputError, match="one of many"):
+        solutions["u"](PLACE)
+
+
+def test_a_solution_inside_of_jit():
+    solution = kp.solve(forward(), POINTS)
+
+    @jax.jit
+    def slope(solution, points):
+        return solution["u"].gradient(points)[..., 0] + solution["u"](points)
+
+    expected = solution["u"].gradient(PLACE)[..., 0] + solution["u"](PLACE)
+    np.testing.assert_allclose(slope(solution, PLACE), expected, rtol=1e-8)
+    along = jax.vmap(jax.grad(lambda point: solution["u"](point)))(PLACE)
+    np.testing.assert_allclose(along, solution["u"].gradient(PLACE), rtol=1e-9)
+
+
+def test_derivative_in_a_lengthscale():
+    def at(lengthscale):
+        problem = forward(kp.Gaussian(lengthscale))
+        return kp.solve(problem, {"equation": 6, "ends": 2}, throw=False)["u"](PLACE)[0]
+
+    expected = difference(at, 0.3)
+    assert jax.jit(jax.grad(at))(0.3) == pytest.approx(expected, rel=1e-6)
+
+
+def test_derivative_in_a_number_that_a_residual_closes_over():
+    def at(c):
+        problem = kp.Problem(
+            kp.Condition("equation", LINE.interior, lambda x, u: -u.laplacian + u.value**3 - c),
+            kp.Condition("ends", LINE.boundary, lambda x, u: u.value),
+            fields=[kp.Field("u", kp.Gaussian(0.3))],
+        )
+        return kp.solve(problem, POINTS)["u"](PLACE)[0]
+
+    assert jax.jit(jax.grad(at))(20.0) == pytest.approx(difference(at, 20.0, 0.05), rel=1e-6)
+
+
+WHERE = np.linspace(0.1, 0.9, 5)[:, None]
+
+
+def inverse(y) -> kp.Problem:
+    """-k u'' = 10 with unknown k, from data y with noise."""
+    return kp.Problem(
+        kp.Condition("equation", LINE.interior, lambda x, u, k: k * u.laplacian + 10.0),
+        kp.Condition("ends", LINE.boundary, lambda x, u: u.value),
+        kp.Condition("data", WHERE, lambda x, u, y: u.value - y, noise=0.01, data={"y": y}),
+        fields=[
+            kp.Field("u", kp.Gaussian(0.2)),
+            kp.Parameter("k", 1.0, 0.5, positive=True),
+        ],
+    )
+
+
+def test_derivative_in_a_datum_of_an_inverse_problem():
+    values = 4.0 * WHERE[:, 0] * (1 - WHERE[:, 0])
+
+    def found(datum):
+        y = jnp.asarray(values).at[2].set(datum)
+        return kp.solve(inverse(y), {"equation": 12, "ends": 2}, tolerance=1e-10).parameters["k"]
+
+    expected = difference(found, 1.0, 1e-2)
+    assert jax.jit(jax.grad(found))(1.0) == pytest.approx(expected, rel=1e-6)
+
+
+def test_derivative_in_the_parameters_of_a_network():
+    network = eqx.nn.MLP("scalar", "scalar", 4, 1, jnp.tanh, key=jax.random.key(0))
+    problem = kp.Problem(
+        kp.Condition(
+            "equation",
+            LINE.interior,
+            lambda x, u, source: -u.laplacian + u.value**3 - 10.0 * source(x[0]),
+        ),
+        kp.Condition("ends", LINE.boundary, lambda x, u: u.value),
+        fields=[kp.Field("u", kp.Gaussian(0.3))],
+        inputs={"source": network},
+    )
+    arrays, rest = eqx.partition(network, eqx.is_inexact_array)
+    leaves, structure = jax.tree.flatten(arrays)
+
+    def at(weights):
+        changed = jax.tree.unflatten(structure, [weights, *leaves[1:]])
+        given = {"source": eqx.combine(changed, rest)}
+        return kp.solve(problem, POINTS, inputs=given)["u"](PLACE)[0]
+
+    gradient = jax.jit(jax.grad(at))(leaves[0])
+    direction = jnp.asarray(np.random.default_rng(0).normal(size=leaves[0].shape))
+    expected = difference(lambda t: at(leaves[0] + t * direction), 0.0, 1e-2)
+    assert jnp.sum(gradient * direction) == pytest.approx(expected, rel=1e-6)
+
+
+def test_derivative_of_a_complex_periodic_problem():
+    circle = kp.Box(x=(0.0, 2 * np.pi), periodic="x")
+
+    def at(k):
+        problem = kp.Problem(
+            kp.Condition(
+                "equation",
+                circle.interior,
+                lambda x, u, k: (
+                    u.laplacian
+                    + (k + 0.5j) * u.value
+                    + 0.1 * abs(u.value) ** 2 * u.value
+                    - jnp.exp(1j * x[0])
+                ),
+            ),
+            fields=[kp.ComplexField("u", kp.Gaussian(1.0))],
+            inputs={"k": 2.0},
+        )
+        value = kp.solve(problem, {"equation": 20}, inputs={"k": k})["u"](jnp.array([0.7]))
+        return jnp.real(value) + 2.0 * jnp.imag(value)
+
+    assert jax.jit(jax.grad(at))(2.0) == pytest.approx(difference(at, 2.0, 0.01), rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("solver", "kernel"),
+    [
+        (kp.LowRank(), kp.Gaussian(0.4)),
+        (kp.Sparse(nugget=1e-10, tolerance=1e-12), kp.Matern(4.5, 0.4)),
+    ],
+    ids=["low rank", "sparse"],
+)
+def test_derivatives_with_other_solvers(solver, kernel):
+    points = {"equation": 150, "ends": 2}
+    discretization = kp.discretize(forward(kernel), points, solver=solver)
+
+    def at(c):
+        return kp.solve(discretization, inputs={"c": c}, tolerance=1e-9)["u"](PLACE)[0]
+
+    expected = difference(at, 20.0, 1.0)
+    assert jax.jit(jax.grad(at))(20.0) == pytest.approx(expected, rel=1e-6)
+    with pytest.raises(kp.InputError, match="discretize"):
+        jax.jit(lambda c: kp.solve(forward(kernel), points, inputs={"c": c}, solver=solver).code)(
+            20.0
+        )
+
+
+def test_no_answer_without_convergence():
+    """An error inside of jit, a truth value or NaN where errors are not asked for."""
+
+    def at(c, throw):
+        solution = kp.solve(forward(), POINTS, inputs={"c": c}, max_steps=1, throw=throw)
+        return solution["u"](PLACE)[0], solution.converged
+
+    _, converged = jax.jit(lambda c: at(c, False))(20.0)
+    assert not converged
+    assert np.isnan(jax.jit(jax.grad(lambda c: at(c, False)[0]))(20.0))
+    with pytest.raises(RuntimeError, match="did not converge"):
+        jax.jit(lambda c: at(c, True)[0])(20.0)
+
+
+def test_inputs_are_checked():
+    problem = forward()
+    with pytest.raises(kp.InputError, match="Did you mean 'c'"):
+        kp.solve(problem, POINTS, inputs={"C": 1.0})
+    with pytest.raises(kp.InputError, match="NaN"):
+        kp.solve(problem, POINTS, inputs={"c": np.nan})
+    with pytest.raises(kp.InputError, match="no condition has the input 'd'"):
+        kp.Problem(
+            kp.Condition("equation", LINE.interior, lambda x, u: u.laplacian),
+            fields=[kp.Field("u", kp.Gaussian(0.3))],
+            inputs={"d": 1.0},
+        )
+    with pytest.raises(kp.InputError, match="comes with its points"):
+        kp.solve(kp.discretize(problem, POINTS), POINTS)

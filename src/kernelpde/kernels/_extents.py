@@ -73,7 +73,7 @@ def _thawed(tree: Any) -> Any:
     )
 
 
-def all_numbers(tree: Any) -> dict[str, np.ndarray]:
+def all_numbers(tree: Any) -> dict[str, Any]:
     """Every number of kernels by its name, those that are held too."""
     return hyperparameters(_thawed(tree))
 

@@ -266,7 +266,7 @@ class Problem:
         self._forms = tuple(form for _, form in traced)
 
     @property
-    def hyperparameters(self) -> dict[str, dict[str, np.ndarray]]:
+    def hyperparameters(self) -> dict[str, dict[str, Any]]:
         """Every hyperparameter by field and name; those of a mixing under "mixing", and learned
         noise by condition under "noise"."""
         numbers = {parameter.name for parameter in self.parameters}

@@ -12,15 +12,14 @@ import time
 from pathlib import Path
 
 import jax
+import jax.numpy as jnp
+import numpy as np
+from _report import write
+
+import kernelpde as kp
+from kernelpde import compiling
 
 jax.config.update("jax_enable_x64", True)
-
-import jax.numpy as jnp  # noqa: E402
-import numpy as np  # noqa: E402
-from _report import write  # noqa: E402
-
-import kernelpde as kp  # noqa: E402
-from kernelpde import compiling  # noqa: E402
 
 LINE = kp.Box(x=(0.0, 1.0))
 

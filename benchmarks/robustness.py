@@ -20,14 +20,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import jax
+import jax.numpy as jnp
+import numpy as np
+from _report import write
+
+import kernelpde as kp
 
 jax.config.update("jax_enable_x64", True)
-
-import jax.numpy as jnp  # noqa: E402
-import numpy as np  # noqa: E402
-from _report import write  # noqa: E402
-
-import kernelpde as kp  # noqa: E402
 
 SEEDS = "0:14"
 """Those that limits were chosen on; other seeds are written to a file of their own."""

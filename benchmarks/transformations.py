@@ -13,14 +13,13 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+import jax.numpy as jnp
+import numpy as np
+from _report import write
+
+import kernelpde as kp
 
 jax.config.update("jax_enable_x64", True)
-
-import jax.numpy as jnp  # noqa: E402
-import numpy as np  # noqa: E402
-from _report import write  # noqa: E402
-
-import kernelpde as kp  # noqa: E402
 
 PLACES = np.random.default_rng(1).uniform(0.1, 0.9, (20, 2))
 

@@ -228,3 +228,88 @@ def test_inputs_are_checked():
         )
     with pytest.raises(kp.InputError, match="comes with its points"):
         kp.solve(kp.discretize(problem, POINTS), POINTS)
+
+
+def test_a_discretization_is_an_argument():
+    @jax.jit
+    def values(discretization, c):
+        return kp.solve(discretization, inputs={"c": c})["u"](PLACE)
+
+    discretization = kp.discretize(forward(), POINTS)
+    expected = kp.solve(forward(), POINTS, inputs={"c": 12.0})["u"](PLACE)
+    np.testing.assert_allclose(values(discretization, 12.0), expected, rtol=1e-10)
+
+
+def _system() -> kp.Problem:
+    """Two fields of sizes a thousand apart, which are scaled by their own exponents."""
+    return kp.Problem(
+        kp.Condition(
+            "equation",
+            LINE.interior,
+            lambda x, u, v, c: (
+                -u.laplacian + 1e-3 * v.value - c,
+                -v.laplacian - 1e3 * u.value + u.value * v.value,
+            ),
+        ),
+        kp.Condition("ends", LINE.boundary, lambda x, u, v: (u.value, v.value)),
+        fields=[kp.Field("u", kp.Gaussian(0.3)), kp.Field("v", kp.Gaussian(0.3))],
+        inputs={"c": 1.0},
+    )
+
+
+def _own_points() -> kp.Problem:
+    return kp.Problem(
+        kp.Condition(
+            "equation",
+            np.linspace(0.05, 0.95, 15)[:, None],
+            lambda x, u, c: -u.laplacian + u.value**3 - c,
+        ),
+        kp.Condition("ends", LINE.boundary, lambda x, u: u.value),
+        fields=[kp.Field("u", kp.Gaussian(0.3))],
+        inputs={"c": 1.0},
+    )
+
+
+def _learned_noise() -> kp.Problem:
+    at = np.linspace(0.05, 0.95, 15)
+    return kp.Problem(
+        kp.Condition(
+            "data",
+            at[:, None],
+            lambda x, u, y, c: u.value - c * y,
+            noise=kp.LearnedNoise(0.1),
+            data={"y": np.sin(3 * at)},
+        ),
+        fields=[kp.Field("u", 1.0 * kp.Gaussian(0.3))],
+        inputs={"c": 1.0},
+    )
+
+
+@pytest.mark.parametrize(
+    ("make", "points", "field"),
+    [(_system, POINTS, "v"), (_own_points, {"ends": 2}, "u"), (_learned_noise, None, "u")],
+)
+def test_other_problems_inside_are_as_outside(make, points, field):
+    def values(c):
+        return kp.solve(make(), points, inputs={"c": c})[field](PLACE)
+
+    np.testing.assert_allclose(jax.jit(values)(2.0), values(2.0), rtol=1e-8)
+
+
+_reaction = 1.0
+
+
+def test_a_discretization_sees_a_changed_global():
+    global _reaction
+    problem = kp.Problem(
+        kp.Condition(
+            "equation", LINE.interior, lambda x, u: -u.laplacian + _reaction * u.value - 1.0
+        ),
+        kp.Condition("ends", LINE.boundary, lambda x, u: u.value),
+        fields=[kp.Field("u", kp.Gaussian(0.3))],
+    )
+    discretization = kp.discretize(problem, POINTS)
+    for _reaction in (1.0, 100.0):
+        root = np.sqrt(_reaction)
+        exact = (1 - np.cosh(root * (PLACE[:, 0] - 0.5)) / np.cosh(root / 2)) / _reaction
+        np.testing.assert_allclose(kp.solve(discretization)["u"](PLACE), exact, rtol=2e-3)

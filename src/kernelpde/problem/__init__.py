@@ -1,5 +1,6 @@
 """Problems: fields, conditions and their linearisation."""
 
+from kernelpde.problem import _tree as _tree
 from kernelpde.problem._balance import extents_of as extents_of
 from kernelpde.problem._block import Block as Block
 from kernelpde.problem._condition import Condition as Condition

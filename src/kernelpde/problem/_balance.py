@@ -11,7 +11,10 @@ fields, coordinates or equations the answer is the same in those units.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
+import jax
+import jax.core
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
@@ -38,7 +41,7 @@ def field_exponents(
     blocks: tuple[Block, ...],
     extents: Float[np.ndarray, " d"],
     groups: Sequence[int],
-) -> Int[np.ndarray, " F"]:
+) -> Int[Array | np.ndarray, " F"]:
     """Eight times the binary logarithm of the size of each field, rounded.
 
     **Arguments:**
@@ -48,33 +51,33 @@ def field_exponents(
     - `groups`: for each field a number, the same for fields that have one size.
     """
     count, logs = max(groups) + 1, np.log2(extents)
+    found = at_zero(residuals, blocks)
+    inside = any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(found))
+    np_ = jnp if inside else np
     matrix, rhs = [], []
     rows = sum(len(residual.components) for residual in residuals)
     row = 0
-    for residual, (values, slopes) in zip(residuals, at_zero(residuals, blocks), strict=True):
+    for residual, (values, slopes) in zip(residuals, found, strict=True):
         for r, used in enumerate(residual.components):
-            parts: list[tuple[int | None, float, np.ndarray]] = [
-                (None, 0.0, np.asarray(values)[:, r])
-            ]
+            parts: list[tuple[int | None, float, Any]] = [(None, 0.0, values[:, r])]
             for t in used:
                 term = residual.terms[t]
                 order = np.mean([np.dot(gamma, logs) for gamma in term.orders])
-                parts.append((groups[term.field], float(order), np.asarray(slopes)[:, r, t]))
+                parts.append((groups[term.field], float(order), slopes[:, r, t]))
             for group, order, numbers in parts:
-                size = np.sqrt(np.mean(numbers**2))
-                if not (np.isfinite(size) and size > 0):
-                    continue
+                size = np_.sqrt(np_.mean(np_.asarray(numbers) ** 2))
+                # What is zero or infinite says nothing of sizes: its row is zero.
+                told = np_.isfinite(size) & (size > 0)
                 equation = np.zeros(count + rows)
                 equation[count + row] = -1.0
                 if group is not None:
                     equation[group] = 1.0
-                matrix.append(equation)
-                rhs.append(order - np.log2(size))
+                matrix.append(np_.where(told, equation, 0.0))
+                rhs.append(np_.where(told, order - np_.log2(np_.where(told, size, 1.0)), 0.0))
             row += 1
-    if not matrix:
-        return np.zeros(len(groups), dtype=np.int64)
-    sizes = np.linalg.lstsq(np.array(matrix), np.array(rhs), rcond=None)[0][:count]
-    return np.round(8.0 * sizes[list(groups)]).astype(np.int64)
+    sizes = np_.linalg.lstsq(np_.stack(matrix), np_.stack(rhs), rcond=None)[0][:count]
+    exponents = np_.round(8.0 * sizes[np.array(groups)]).astype(np.int64)
+    return jax.lax.stop_gradient(exponents) if inside else exponents
 
 
 @compiled

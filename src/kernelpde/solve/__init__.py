@@ -16,7 +16,6 @@ from kernelpde.solve._persistence import solution_notes as solution_notes
 from kernelpde.solve._pictures import field_names as field_names
 from kernelpde.solve._pictures import grid_of as grid_of
 from kernelpde.solve._result import RESULT as RESULT
-from kernelpde.solve._solution import FieldView as FieldView
 from kernelpde.solve._solution import History as History
 from kernelpde.solve._solution import Record as Record
 from kernelpde.solve._solution import Solution as Solution
@@ -29,3 +28,4 @@ from kernelpde.solve._step import largest_change as largest_change
 from kernelpde.solve._step import take_step as take_step
 from kernelpde.solve._step import true_residual as true_residual
 from kernelpde.solve._step import zero_state as zero_state
+from kernelpde.solve._views import FieldView as FieldView

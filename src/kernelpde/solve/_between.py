@@ -88,6 +88,8 @@ def _others(problem: Problem, name: str, block: Block, seed: int) -> Block | Non
     except InputError:
         # A region of single points, of which only some were asked for.
         return None
+    if isinstance(block.points, jax.core.Tracer):
+        return drawn
     known = {tuple(point) for point in np.asarray(block.points).tolist()}
     new = [tuple(point) not in known for point in np.asarray(drawn.points).tolist()]
     return drawn if all(new) else None

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 from jax.sharding import Mesh
@@ -14,6 +14,15 @@ from kernelpde.functionals import Kernels
 from kernelpde.precision import require_float64
 from kernelpde.problem import Block, Problem, Residual
 from kernelpde.systems import AbstractPlan, Automatic, Solver, chosen, needs_numbers
+
+
+class Parts(NamedTuple):
+    """Residuals, kernels, points and plan: all that an iteration is about."""
+
+    residuals: tuple[Residual, ...]
+    kernels: Kernels
+    blocks: tuple[Block, ...]
+    plan: AbstractPlan
 
 
 class Discretization(eqx.Module):
@@ -38,12 +47,13 @@ class Discretization(eqx.Module):
     seed: int = eqx.field(static=True, default=0)
 
     @property
-    def residuals(self) -> tuple[Residual, ...]:
-        return self.problem.residuals
+    def parts(self) -> Parts:
+        """What compiled functions see of it: nothing that depends on names."""
+        return Parts(self.problem.residuals, self.problem.kernels, self.blocks, self.plan)
 
-    @property
-    def kernels(self) -> Kernels:
-        return self.problem.kernels
+    def current(self) -> "Discretization":
+        """The same with its residuals as they are now; see `Problem.current`."""
+        return replace(self, problem=self.problem.current())
 
     def with_inputs(self, inputs: Mapping[str, Any]) -> "Discretization":
         """The same with other values for some inputs."""

@@ -13,13 +13,11 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from kernelpde.compiling import compiled
-from kernelpde.functionals import Kernels
 from kernelpde.linalg import LINEAR
-from kernelpde.problem import Block, Residual
+from kernelpde.solve._discretization import Parts
 from kernelpde.solve._methods import Method
 from kernelpde.solve._result import GOING_ON, RESULT, code_of
 from kernelpde.solve._step import Outcome, State, take_step, zero_state
-from kernelpde.systems import AbstractPlan
 
 _ROUNDING = 1e-6
 """Below this relative change, a full step that no longer shrinks it is limited by rounding."""
@@ -148,9 +146,7 @@ class Iteration(eqx.Module):
 
 
 def begun(
-    residuals: tuple[Residual, ...],
-    blocks: tuple[Block, ...],
-    plan: AbstractPlan,
+    parts: Parts,
     method: Method,
     entries: tuple[Float[Array, "_ _"], ...] | None = None,
 ) -> Iteration:
@@ -158,10 +154,10 @@ def begun(
 
     The first step from there is a full one, which keeps no more of it.
     """
-    state = zero_state(residuals, blocks, plan)
+    state = zero_state(parts.residuals, parts.blocks, parts.plan)
     if entries is not None:
         state = eqx.tree_at(lambda s: s.jets, state, tuple(map(jnp.asarray, entries)))
-    rows, count = state.linear.shape[0], len(residuals)
+    rows, count = state.linear.shape[0], len(parts.residuals)
     nothing = jnp.asarray(np.full(count, np.nan))
     kept = Iterate(state, nothing, nothing)
     nan, infinite, no = np.float64(np.nan), np.float64(np.inf), np.False_
@@ -311,15 +307,11 @@ def _chosen(which: Truth, one: _T, other: _T) -> _T:
 
 
 def advance(
-    residuals: tuple[Residual, ...],
-    kernels: Kernels,
-    blocks: tuple[Block, ...],
-    plan: AbstractPlan,
+    parts: Parts,
     method: Method,
     iteration: Iteration,
     sweeps: Count,
     tolerance: Number,
-    noisy: Truth,
 ) -> Iteration:
     """One step, and what follows from it.
 
@@ -328,12 +320,11 @@ def advance(
 
     **Arguments:**
 
-    - `residuals`, `kernels`, `blocks`, `plan`, `method`: what is solved, where and how.
+    - `parts`, `method`: what is solved, where and how.
     - `iteration`: where it is.
     - `sweeps`: of iterative refinement. With any, this is the last step, a full one that takes out
       the bias of the nugget, from where the iteration has settled: elsewhere it may lead anywhere.
     - `tolerance`: on the relative change in a full step.
-    - `noisy`: whether any condition has noise.
     """
     control = iteration.control
     inside = isinstance(sweeps, jax.Array)
@@ -344,11 +335,11 @@ def advance(
     whole = np_.where(shortened & ~polishing, 0.5, 1.0)
     damping = np_.where(trusted | polishing, 0.0, control.damping)
     outcome = take_step(
-        residuals,
-        kernels,
-        blocks,
+        parts.residuals,
+        parts.kernels,
+        parts.blocks,
         iteration.kept.state,
-        plan,
+        parts.plan,
         damping=jnp.asarray(damping),
         lengths=jnp.asarray(np_.where(trusted | polishing, whole, np_.asarray(method.lengths))),
         sweeps=jnp.asarray(np_.asarray(sweeps)),
@@ -360,6 +351,7 @@ def advance(
     last = last if inside else jax.device_get(last)
     accepted = last.finite & (trusted | polishing | method.accepts(last))
     last = eqx.tree_at(lambda t: t.accepted, last, accepted)
+    noisy = np_.stack([np_.any(np_.asarray(block.noise) > 0) for block in parts.blocks]).any()
     verdict = _decided(control, last, trusted, shortened, noisy, method, tolerance, np_)
     verdict = _chosen(polishing, _polished(control, last, np_), verdict)
     new = Iterate(outcome.state, outcome.residual_rms, outcome.residual_max)

@@ -1,6 +1,7 @@
 """How a solve ended."""
 
 import enum
+from typing import Any
 
 
 class RESULT(enum.Enum):
@@ -42,6 +43,11 @@ GOING_ON = -1
 def code_of(result: RESULT) -> int:
     """The number that stands for a result inside of compiled programs."""
     return list(RESULT).index(result)
+
+
+def settled(code: Any) -> Any:
+    """Whether a number, or each of many, stands for a result with a solution."""
+    return (code == code_of(RESULT.converged)) | (code == code_of(RESULT.rounding_level))
 
 
 def result_of(code: int) -> RESULT:

@@ -9,7 +9,7 @@ import jax
 import jax.core
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Complex, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 from kernelpde.arrays import Numbers, known
 from kernelpde.checking import numbers
@@ -20,7 +20,8 @@ from kernelpde.precision import require_float64
 from kernelpde.problem import Block, Problem
 from kernelpde.solve._between import ALONE, LIMIT
 from kernelpde.solve._pictures import plot_lengthscales, plot_records, plot_solution
-from kernelpde.solve._result import RESULT, code_of, result_of
+from kernelpde.solve._result import RESULT, result_of, settled
+from kernelpde.solve._views import ComplexView, FieldView
 from kernelpde.systems import Local
 
 if TYPE_CHECKING:
@@ -63,76 +64,6 @@ class History(tuple[Record, ...]):
     def plot(self) -> "Figure":
         """Residuals per condition and changes over the steps."""
         return plot_records(self)
-
-
-class FieldView:
-    """A field of a solution, to be evaluated anywhere.
-
-    `u(points)`, `u.d("x", "x")(points)`, `u.gradient(points)`, `u.hessian(points)`,
-    `u.laplacian(points)`: points have their coordinates on the last axis.
-    """
-
-    def __init__(self, solution: "Solution", field: int):
-        self._solution = solution
-        self._field = field
-
-    def __call__(self, points: Numbers) -> Float[Array, "..."]:
-        """Values at points."""
-        return self.d()(points)
-
-    def d(self, *coordinates: int | str) -> Callable[[Numbers], Float[Array, "..."]]:
-        """The partial derivative along each coordinate given, by index or name."""
-        order = self._solution.problem.frame.order(*coordinates)
-        return lambda points: self._entries([(order,)], points)[..., 0]
-
-    def gradient(self, points: Numbers) -> Float[Array, "... s"]:
-        """First derivatives in space, on the last axis."""
-        frame = self._solution.problem.frame
-        return self._entries([(frame.order(i),) for i in frame.spatial], points)
-
-    def hessian(self, points: Numbers) -> Float[Array, "... s s"]:
-        """Second derivatives in space, on the last two axes."""
-        frame = self._solution.problem.frame
-        size = len(frame.spatial)
-        second = [(frame.order(i, j),) for i in frame.spatial for j in frame.spatial]
-        entries = self._entries(second, points)
-        return entries.reshape(*entries.shape[:-1], size, size)
-
-    def laplacian(self, points: Numbers) -> Float[Array, "..."]:
-        """Sum of the second derivatives in space."""
-        return self._entries([self._solution.problem.frame.laplacian], points)[..., 0]
-
-    def _entries(self, sums, points: Numbers) -> Float[Array, "... T"]:
-        terms = tuple(Term(self._field, orders) for orders in sums)
-        return self._solution.jets(terms, points)
-
-
-class ComplexView:
-    """A complex field of a solution: everything a `FieldView` has, complex."""
-
-    def __init__(self, real: FieldView, imag: FieldView):
-        self.real, self.imag = real, imag
-
-    def __call__(self, points: Numbers) -> Complex[Array, "..."]:
-        """Values at points."""
-        return self.real(points) + 1j * self.imag(points)
-
-    def d(self, *coordinates: int | str) -> Callable[[Numbers], Complex[Array, "..."]]:
-        """The partial derivative along each coordinate given, by index or name."""
-        real, imag = self.real.d(*coordinates), self.imag.d(*coordinates)
-        return lambda points: real(points) + 1j * imag(points)
-
-    def gradient(self, points: Numbers) -> Complex[Array, "... s"]:
-        """First derivatives in space, on the last axis."""
-        return self.real.gradient(points) + 1j * self.imag.gradient(points)
-
-    def hessian(self, points: Numbers) -> Complex[Array, "... s s"]:
-        """Second derivatives in space, on the last two axes."""
-        return self.real.hessian(points) + 1j * self.imag.hessian(points)
-
-    def laplacian(self, points: Numbers) -> Complex[Array, "..."]:
-        """Sum of the second derivatives in space."""
-        return self.real.laplacian(points) + 1j * self.imag.laplacian(points)
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,10 +118,8 @@ class Solution:
     def converged(self) -> bool | Bool[Array, "*_"]:
         """Whether the iteration has, and the conditions are met; an array inside of jit and of
         vmap."""
-        good = [code_of(RESULT.converged), code_of(RESULT.rounding_level)]
-        if isinstance(self.code, jax.core.Tracer) or np.ndim(self.code):
-            return jnp.isin(self.code, jnp.asarray(good))
-        return int(self.code) in good
+        good = settled(self.code)
+        return good if isinstance(good, jax.core.Tracer) or np.ndim(good) else bool(good)
 
     def checked(self) -> "Solution":
         """The same, but an error where it has not converged: for use inside of `jit`."""

@@ -21,7 +21,7 @@ from kernelpde.solve._between import LIMIT, between_points
 from kernelpde.solve._discretization import Discretization, discretize
 from kernelpde.solve._iteration import Iteration, advance, begun
 from kernelpde.solve._methods import LevenbergMarquardt, Method
-from kernelpde.solve._result import GOING_ON, RESULT, code_of
+from kernelpde.solve._result import GOING_ON, RESULT, code_of, settled
 from kernelpde.solve._solution import History, Record, Solution
 from kernelpde.solve._start import Start, start_entries
 from kernelpde.solve._transformed import settled_with_weights
@@ -96,7 +96,9 @@ def solve(
     )
     method = LevenbergMarquardt() if method is None else method
     if isinstance(problem, Discretization):
-        discretization = problem if inputs is None else problem.with_inputs(inputs)
+        discretization = problem.current()
+        if inputs is not None:
+            discretization = discretization.with_inputs(inputs)
     else:
         problem = problem if inputs is None else problem.with_inputs(inputs)
         discretization = discretize(
@@ -129,26 +131,16 @@ def _outside(
     callback: Callable[[Record], None] | None,
 ) -> tuple[Solution, bool]:
     """The iteration step by step, with a record of each; and whether none could be kept."""
-    residuals, kernels = discretization.residuals, discretization.kernels
-    blocks, plan = discretization.blocks, discretization.plan.prepared(kernels)
-    iteration = begun(residuals, blocks, plan, method, entries)
+    parts = discretization.parts
+    plan = parts.plan.prepared(parts.kernels)
+    parts = parts._replace(plan=plan)
+    iteration = begun(parts, method, entries)
     names = [condition.name for condition in discretization.problem.conditions]
     history: list[Record] = []
-    noisy = np.any([np.any(np.asarray(block.noise) > 0) for block in blocks])
 
     def step(sweeps: int) -> Iteration:
         started = time.perf_counter()
-        new = advance(
-            residuals,
-            kernels,
-            blocks,
-            plan,
-            method,
-            iteration,
-            sweeps,
-            tolerance,
-            noisy,
-        )
+        new = advance(parts, method, iteration, sweeps, tolerance)
         last = new.last
         record = Record(
             len(history) + 1,
@@ -172,7 +164,7 @@ def _outside(
         code = int(iteration.code)
         if code == GOING_ON and len(history) >= max_steps:
             code = code_of(RESULT.step_limit)
-    if plan.refinement and code in (code_of(RESULT.converged), code_of(RESULT.rounding_level)):
+    if plan.refinement and settled(code):
         iteration = step(plan.refinement)
     kept = iteration.kept
     residual_sizes = zip(
@@ -183,8 +175,8 @@ def _outside(
     )
     solution = Solution(
         discretization.problem,
-        blocks,
-        plan.function(residuals, blocks, kept.state.weights),
+        parts.blocks,
+        plan.function(parts.residuals, parts.blocks, kept.state.weights),
         {name: {"rms": rms, "max": largest} for name, rms, largest in residual_sizes},
         code,
         float(iteration.last.nugget),
@@ -204,17 +196,14 @@ def _inside(
     throw: bool,
 ) -> Solution:
     """The same iteration inside of a transformation."""
-    residuals, kernels = discretization.residuals, discretization.kernels
-    blocks, plan = discretization.blocks, discretization.plan
-    iteration, weights = settled_with_weights(
-        residuals, kernels, blocks, plan, method, entries, tolerance, max_steps
-    )
+    parts = discretization.parts
+    iteration, weights = settled_with_weights(parts, method, entries, tolerance, max_steps)
     kept = iteration.kept
     names = [condition.name for condition in discretization.problem.conditions]
     solution = Solution(
         discretization.problem,
-        blocks,
-        plan.function(residuals, blocks, weights),
+        parts.blocks,
+        parts.plan.function(parts.residuals, parts.blocks, weights),
         {
             name: {"rms": kept.residual_rms[n], "max": kept.residual_max[n]}
             for n, name in enumerate(names)

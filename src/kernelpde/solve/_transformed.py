@@ -23,10 +23,11 @@ from jaxtyping import Array, Float
 from kernelpde.compiling import compiled
 from kernelpde.functionals import Kernels
 from kernelpde.problem import Block, Residual, linearised
+from kernelpde.solve._discretization import Parts
 from kernelpde.solve._iteration import Iteration, advance, begun
 from kernelpde.solve._methods import Method
-from kernelpde.solve._result import GOING_ON, RESULT, code_of
-from kernelpde.systems import AbstractPlan
+from kernelpde.solve._result import GOING_ON, RESULT, code_of, settled
+from kernelpde.systems import AbstractPlan, moving_parts
 
 Entries = tuple[Float[Array, "_ _"], ...]
 
@@ -42,67 +43,36 @@ _RESTART, _CYCLES = 20, 10
 
 @compiled
 def settled_with_weights(
-    residuals: tuple[Residual, ...],
-    kernels: Kernels,
-    blocks: tuple[Block, ...],
-    plan: AbstractPlan,
-    method: Method,
-    entries: Entries | None,
-    tolerance: float,
-    max_steps: int,
+    parts: Parts, method: Method, entries: Entries | None, tolerance: float, max_steps: int
 ) -> tuple[Iteration, tuple[Float[Array, "_ _"], ...]]:
     """The iteration at its end, and what the solution is kept as, which has derivatives."""
-    iteration = _run(residuals, kernels, blocks, plan, method, entries, tolerance, max_steps)
-    return iteration, _implicit_weights((residuals, kernels, blocks), plan, iteration)
+    arrays, rest = eqx.partition((parts, entries), eqx.is_array)
+    held, begin = eqx.combine(jax.lax.stop_gradient(arrays), rest)
+    iteration = _run(held, method, begin, tolerance, max_steps)
+    return iteration, _implicit_weights(parts[:3], parts.plan, iteration)
 
 
 def _run(
-    residuals: tuple[Residual, ...],
-    kernels: Kernels,
-    blocks: tuple[Block, ...],
-    plan: AbstractPlan,
-    method: Method,
-    entries: Entries | None,
-    tolerance: float,
-    max_steps: int,
+    parts: Parts, method: Method, entries: Entries | None, tolerance: float, max_steps: int
 ) -> Iteration:
-    """All steps, refinement included, as one program; not differentiated."""
-    held = jax.lax.stop_gradient(eqx.filter((residuals, kernels, blocks, plan), eqx.is_array))
-    rest = eqx.filter((residuals, kernels, blocks, plan), eqx.is_array, inverse=True)
-    residuals, kernels, blocks, plan = eqx.combine(held, rest)
-    plan = plan.prepared(kernels)
-    good = jnp.asarray([code_of(RESULT.converged), code_of(RESULT.rounding_level)])
-    noisy = jnp.stack([jnp.any(block.noise > 0) for block in blocks]).any()
-
-    def settled(iteration: Iteration) -> Array:
-        return (iteration.code == good).any()
+    """All steps, refinement included, as one loop."""
+    parts = parts._replace(plan=parts.plan.prepared(parts.kernels))
+    refinement = parts.plan.refinement
 
     def unfinished(carry: tuple[Iteration, Array]) -> Array:
         iteration, polished = carry
-        refine = settled(iteration) & ~polished if plan.refinement else jnp.asarray(False)
+        refine = settled(iteration.code) & ~polished & (refinement > 0)
         return (iteration.code == GOING_ON) | refine
 
     def step(carry: tuple[Iteration, Array]) -> tuple[Iteration, Array]:
         iteration, _ = carry
-        last = settled(iteration)
-        sweeps = jnp.where(last, plan.refinement, 0)
-        new = advance(
-            residuals,
-            kernels,
-            blocks,
-            plan,
-            method,
-            iteration,
-            sweeps,
-            tolerance,
-            noisy,
-        )
+        last = settled(iteration.code)
+        new = advance(parts, method, iteration, jnp.where(last, refinement, 0), tolerance)
         over = (new.code == GOING_ON) & (new.control.steps >= max_steps)
         code = jnp.where(over, code_of(RESULT.step_limit), new.code)
         return eqx.tree_at(lambda i: i.control.code, new, code), last
 
-    begin = begun(residuals, blocks, plan, method, jax.lax.stop_gradient(entries))
-    begin = jax.tree.map(jnp.asarray, begin)
+    begin = jax.tree.map(jnp.asarray, begun(parts, method, entries))
     return jax.lax.while_loop(unfinished, step, (begin, jnp.asarray(False)))[0]
 
 
@@ -121,26 +91,15 @@ def _implicit_weights(
 @_implicit_weights.def_jvp
 def _(primals: Any, tangents: Any) -> Any:
     given, plan, iteration = primals
-    leaves, structure = jax.tree.flatten(given, is_leaf=_nothing)
-    along = jax.tree.leaves(tangents[0], is_leaf=_nothing)
-    numbers = [n for n, direction in enumerate(along) if direction is not None]
-    values = [leaves[n] for n in numbers]
-    directions = [along[n] for n in numbers]
-
-    def problem_with(changed: list[Array]) -> Given:
-        new = list(leaves)
-        for n, value in zip(numbers, changed, strict=True):
-            new[n] = value
-        return jax.tree.unflatten(structure, new)
-
+    moved, along, rest = moving_parts(given, tangents[0])
     flat, unflat = ravel_pytree(
         iteration.unpolished if plan.refinement else iteration.kept.state.jets
     )
 
     def step(
-        entries: Float[Array, " n"], changed: list[Array]
+        entries: Float[Array, " n"], changed: Any
     ) -> tuple[Float[Array, " n"], tuple[Float[Array, "_ _"], ...]]:
-        residuals, kernels, blocks = problem_with(changed)
+        residuals, kernels, blocks = eqx.combine(changed, rest)
         rows = linearised(residuals, blocks, unflat(entries))
         solved = plan.solve(kernels, rows, rows.variance, rows.target, 0)
         there = ravel_pytree(solved.entries(kernels, residuals, blocks))[0]
@@ -149,22 +108,20 @@ def _(primals: Any, tangents: Any) -> Any:
             solved = plan.solve(kernels, rows, rows.variance, rows.target, sweeps)
         return there, solved.coefficients
 
-    _, linear = jax.linearize(step, flat, values)
-    still = jax.tree.map(jnp.zeros_like, values)
+    _, linear = jax.linearize(step, flat, moved)
+    still = jax.tree.map(jnp.zeros_like, moved)
     along_entries = jnp.zeros_like(flat)
     if flat.size:
         along_entries = jax.lax.custom_linear_solve(
             lambda v: v - linear(v, still)[0],
-            linear(along_entries, directions)[0],
+            linear(along_entries, along)[0],
             _by_gmres,
             transpose_solve=_by_gmres,
         )
-    found = linear(along_entries, directions)[1]
-    # Without a fixed point there is nothing to differentiate.
-    good = jnp.asarray([code_of(RESULT.converged), code_of(RESULT.rounding_level)])
-    settled = (iteration.code == good).any()
-    # A factor, and no choice between two: its transpose is NaN as well.
-    factor = jnp.where(settled, 1.0, jnp.nan)
+    found = linear(along_entries, along)[1]
+    # Without a fixed point there is nothing to differentiate. A factor, and no choice between two:
+    # its transpose is NaN as well.
+    factor = jnp.where(settled(iteration.code), 1.0, jnp.nan)
     return iteration.kept.state.weights, jax.tree.map(lambda t: factor * t, found)
 
 
@@ -182,7 +139,3 @@ def _by_gmres(
     )
     missed = jnp.linalg.norm(rhs - matvec(found))
     return jnp.where(missed <= _GOOD * jnp.linalg.norm(rhs), found, jnp.nan)
-
-
-def _nothing(tree: Any) -> bool:
-    return tree is None

@@ -19,3 +19,4 @@ from kernelpde.systems._sparse import Sparse as Sparse
 from kernelpde.systems._sparse import SparsePlan as SparsePlan
 from kernelpde.systems._system import AbstractPlan as AbstractPlan
 from kernelpde.systems._system import AbstractSolved as AbstractSolved
+from kernelpde.systems._system import moving_parts as moving_parts

@@ -1,11 +1,15 @@
 """Options for the compiler are used where they are known, and left out where not."""
 
+from importlib import import_module
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import kernelpde as kp
 from kernelpde import compiling
+from kernelpde.solve._discretization import Parts
 
 
 @pytest.fixture
@@ -13,13 +17,10 @@ def other_options(monkeypatch):
     """An option that no compiler knows, beside one that it does."""
     options = {"xla_cpu_prefer_vector_width": 256, "xla_cpu_fly_to_the_moon": True}
     monkeypatch.setattr(compiling, "_OPTIONS", options)
-    compiling.cpu_options.cache_clear()
-    yield
-    compiling.cpu_options.cache_clear()
 
 
 def test_an_option_that_the_compiler_does_not_know_is_left_out(other_options):
-    assert compiling.cpu_options() == {"xla_cpu_prefer_vector_width": 256}
+    assert compiling.cpu_options({}) == {"xla_cpu_prefer_vector_width": 256}
     cube = compiling.compiled(lambda x: x**3)
     assert float(cube(jnp.asarray(3.0))) == 27.0
 
@@ -34,3 +35,87 @@ def test_compiled_functions_can_be_mapped_and_differentiated_inside_another_jit(
     x = jnp.linspace(0.0, 1.0, 5)
     slopes = jax.jit(jax.vmap(jax.grad(cube)))(x)
     np.testing.assert_allclose(slopes, 3.0 * np.asarray(x) ** 2, rtol=1e-15)
+
+
+def test_the_ladder():
+    rungs = [compiling.rung(n) for n in range(1, 1001)]
+    assert all(n <= rung <= max(1.34 * n, n + 1) for n, rung in enumerate(rungs, start=1))
+    assert all(compiling.rung(n) == n for n in (20, 50, 80, 100, 200, 300, 500, 1000, 1001, 4321))
+    assert len(set(rungs)) < 30
+
+
+SQUARE = kp.Box(x=(0.0, 1.0), y=(0.0, 1.0))
+
+
+def reaction(term, value) -> kp.Problem:
+    """-Δu + term(u) = 1 with u = value on the boundary."""
+    return kp.Problem(
+        kp.Condition("equation", SQUARE.interior, lambda x, u: -u.laplacian + term(u) - 1.0),
+        kp.Condition("boundary", SQUARE.boundary, lambda x, u: u.value - value(x)),
+        fields=[kp.Field("u", kp.Gaussian(0.4))],
+    )
+
+
+def compilations(monkeypatch) -> dict[str, int]:
+    """A place where programs are counted from now on, with none there yet."""
+    programs = compiling.Programs(100)
+    monkeypatch.setattr(compiling, "_programs", programs)
+    return programs.made
+
+
+GENERIC = ("whole_step", "_part_of_step", "jets", "_taken")
+
+
+def test_other_numbers_of_points_and_other_equations_compile_no_linear_algebra(monkeypatch):
+    made = compilations(monkeypatch)
+    cubic = reaction(lambda u: u.value**3, lambda x: 0.0)
+    kp.solve(cubic, {"equation": 60, "boundary": 30})
+    first = dict(made)
+    assert all(first[name] == 1 for name in GENERIC)
+    for counts in ((59, 27), (51, 30), (60, 26)):
+        kp.solve(cubic, dict(zip(("equation", "boundary"), counts, strict=True)))
+    assert {**made, "_relative": 1} == first
+    sine = reaction(lambda u: jnp.sin(u.value) * jnp.exp(u.value), lambda x: x[0] * x[1])
+    kp.solve(sine, {"equation": 60, "boundary": 30})
+    assert {name: made[name] for name in GENERIC} == {name: first[name] for name in GENERIC}
+
+
+def test_another_equation_learns_with_the_programs_of_the_first(monkeypatch):
+    made = compilations(monkeypatch)
+    points = {"equation": 60, "boundary": 30}
+    kp.learn(reaction(lambda u: u.value**3, lambda x: 0.0), points)
+    first = dict(made)
+    kp.learn(reaction(lambda u: jnp.sin(u.value) * 2.0, lambda x: 0.1 * x[0]), points)
+    generic = {*GENERIC, "_whole_step", "loss_and_normal", "row_scales"}
+    assert generic <= {name for name in made if made[name] == first.get(name)} | {"_part_of_step"}
+
+
+@pytest.mark.parametrize("start", [None, {"u": lambda x: x[0] * x[1]}])
+def test_rows_that_fill_up_change_nothing(monkeypatch, start):
+    problem = kp.Problem(
+        kp.Condition("equation", SQUARE.interior, lambda x, u: -u.laplacian + u.value**3 - 1.0),
+        kp.Condition("boundary", SQUARE.boundary, lambda x, u: u.value),
+        kp.Condition(
+            "data",
+            kp.PointCloud([[0.5, 0.5], [0.2, 0.3], [0.7, 0.1]]),
+            lambda x, u: u.value - 0.05,
+            noise=0.1,
+        ),
+        fields=[kp.Field("u", kp.Matern(4.5, 0.5))],
+    )
+    points = {"equation": 51, "boundary": 21}
+    place = np.random.default_rng(0).random((13, 2))
+    solver = kp.Dense(nugget=1e-9)
+    filled = kp.solve(problem, points, solver=solver, start=start, throw=False)
+    monkeypatch.setattr(Parts, "padded", lambda self: self)
+    monkeypatch.setattr(import_module("kernelpde.solve._solution"), "SMALL", 0)
+    bare = kp.solve(problem, points, solver=solver, start=start, throw=False)
+    np.testing.assert_allclose(filled["u"](place), bare["u"](place), rtol=1e-9)
+    assert filled.result == bare.result
+    assert len(filled.history) == len(bare.history)
+    for name in ("equation", "boundary", "data"):
+        for size in ("rms", "max"):
+            np.testing.assert_allclose(
+                filled.residuals[name][size], bare.residuals[name][size], rtol=1e-6, atol=1e-12
+            )
+    np.testing.assert_allclose(filled.condition, bare.condition, rtol=1e-6)

@@ -2,9 +2,11 @@
 
 import numpy as np
 import pytest
+from scipy.stats import qmc
 
 import kernelpde as kp
 from kernelpde.geometry import METHODS, united
+from kernelpde.geometry._sampling import unit_points
 
 SQUARE = kp.Box(x=(-1, 2), y=(0, 1))
 BALL = kp.Ball((0.5, 0.5), 0.4)
@@ -152,3 +154,13 @@ def test_point_clouds_are_taken_as_they_are():
 def test_bad_geometry_is_refused(make, message):
     with pytest.raises(kp.InputError, match=message):
         make()
+
+
+@pytest.mark.parametrize("dimension", [1, 2, 3, 5, 12])
+def test_halton_points_are_those_of_scipy(dimension):
+    """Which draws them too, after a second of importing."""
+    for count in (1, 10, 1000):
+        ours, theirs = np.random.default_rng(count), np.random.default_rng(count)
+        for _ in range(2):
+            points = unit_points(count, dimension, "halton", ours)
+            np.testing.assert_array_equal(points, qmc.Halton(dimension, rng=theirs).random(count))

@@ -5,11 +5,19 @@ from typing import Any, TypeAlias
 
 import jax
 import jax.core
-import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, ArrayLike
 
 Numbers: TypeAlias = ArrayLike | Sequence[Any]
 """A number, an array of JAX or numpy, or nested lists of numbers."""
+
+
+def array(values: Any) -> Array:
+    """An array of JAX that shares no memory with one of numpy, which its owner may change.
+
+    `jnp.asarray` may share it, and compiles a program for every shape of a numpy array.
+    """
+    return values if isinstance(values, jax.Array) else jax.device_put(np.array(values))
 
 
 def known(values: Any) -> Array:
@@ -17,4 +25,4 @@ def known(values: Any) -> Array:
     if isinstance(values, jax.core.Tracer):
         return values
     with jax.ensure_compile_time_eval():
-        return jnp.asarray(values)
+        return array(values)

@@ -1,15 +1,17 @@
 """How the library's functions are compiled, and how long what was compiled is kept."""
 
 import functools
+import gc
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, ParamSpec, TypeVar, cast
 
 import equinox as eqx
 import jax
 import jax.core
-import jax.numpy as jnp
 import numpy as np
+
+from kernelpde import disk_cache
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -19,6 +21,27 @@ _OPTIONS: dict[str, Any] = {
     # nothing; where there is one, Gram matrices and their derivatives take about half the time.
     "xla_cpu_prefer_vector_width": 512,
 }
+
+_QUICK: dict[str, Any] = {
+    # Programs are compiled in about half the time. They run as fast without derivatives and take up
+    # to 1.3 times as long with them (1200 rows), which matters only where they run for long.
+    "xla_cpu_use_fusion_emitters": False,
+}
+
+_POINTWISE: dict[str, Any] = {
+    # For what has little to do per point, a tenth of the time that optimised code takes to compile.
+    **_QUICK,
+    "xla_backend_optimization_level": 0,
+}
+
+SMALL = 1000
+"""Programs of which no argument is longer than this are compiled quickly: their arithmetic takes
+less time than their compilation."""
+
+_STEPS = (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8)
+_RUNGS = np.unique([int(step * decade) for decade in (1, 10, 100, 1000) for step in _STEPS])
+"""Numbers of points that small problems are filled up to. Round ones are on it: these cost nothing,
+others compile no more than these."""
 
 _KEPT = 60
 """So many programs are kept. Each takes some 240 memory maps of a process, and Linux grants 65,530:
@@ -53,8 +76,15 @@ class Programs:
     def __len__(self) -> int:
         return len(self._programs)
 
-    def get(self, function: Callable, structure: Any, arrays: list, statics: tuple) -> Callable:
-        """The program of a function for arguments like these."""
+    def get(
+        self,
+        function: Callable,
+        structure: Any,
+        arrays: list,
+        statics: tuple,
+        quick: Mapping[str, Any] = _QUICK,
+    ) -> Callable:
+        """The program of a function for arguments like these; if they are small, made quickly."""
         shapes = tuple((a.shape, a.dtype, getattr(a, "weak_type", False)) for a in arrays)
         # Part of another program, whose options hold, if a transformation is under way.
         nested = any(isinstance(a, jax.core.Tracer) for a in arrays)
@@ -66,11 +96,18 @@ class Programs:
         self.made[name] = self.made.get(name, 0) + 1
         while len(self._programs) >= self.most:
             self._programs.popitem(last=False)
-        program = self._programs[key] = _jitted(function, structure, statics, nested)
-        return program
+        options = None
+        if jax.default_backend() == "cpu" and not nested:
+            small = max((n for a in arrays for n in a.shape), default=0) <= SMALL
+            options = cpu_options(quick if small else {})
+        program = _jitted(function, structure, statics, options)
+        self._programs[key] = program
+        return made(program)
 
 
-def _jitted(function: Callable, structure: Any, statics: tuple, nested: bool) -> Callable:
+def _jitted(
+    function: Callable, structure: Any, statics: tuple, options: dict[str, Any] | None
+) -> Callable:
     def flat(arrays: list) -> tuple[Any, _Static]:
         given = iter(arrays)
         leaves = [next(given) if leaf is _ARRAY else leaf for leaf in statics]
@@ -79,9 +116,24 @@ def _jitted(function: Callable, structure: Any, statics: tuple, nested: bool) ->
         return dynamic, _Static(static)
 
     flat.__name__ = getattr(function, "__name__", "compiled")
-    on_cpu = jax.default_backend() == "cpu" and not nested
-    options: dict[str, Any] = {"compiler_options": cpu_options()} if on_cpu else {}
-    return jax.jit(flat, **options)
+    return jax.jit(flat, compiler_options=options)
+
+
+def made(program: Callable) -> Callable:
+    """A program that is called for the first time, which traces and compiles it."""
+
+    def first(arrays: list) -> Any:
+        # Each collection would look through all that JAX has made so far: a fifth of the time.
+        collecting = gc.isenabled()
+        gc.disable()
+        try:
+            with disk_cache.used(program.__name__):
+                return program(arrays)
+        finally:
+            if collecting:
+                gc.enable()
+
+    return first
 
 
 class _Array:
@@ -93,11 +145,16 @@ _ARRAY = _Array()
 _programs = Programs(_KEPT)
 
 
-def compiled(function: Callable[_P, _R]) -> Callable[_P, _R]:
+def compiled(function: Callable[_P, _R], *, quick: Mapping[str, Any] = _QUICK) -> Callable[_P, _R]:
     """`function` compiled, arrays as arguments and all else as part of the program.
 
     With options that suit the library on a CPU; inside somebody else's `jit`, whose options hold,
     it is the function itself.
+
+    **Arguments:**
+
+    - `function`: of trees of arrays and other things.
+    - `quick`: options for arguments that are small.
     """
 
     @functools.wraps(function)
@@ -109,18 +166,27 @@ def compiled(function: Callable[_P, _R]) -> Callable[_P, _R]:
         statics = tuple(
             _ARRAY if isinstance(leaf, jax.Array | np.ndarray) else leaf for leaf in leaves
         )
-        dynamic, static = _programs.get(function, structure, arrays, statics)(arrays)
+        dynamic, static = _programs.get(function, structure, arrays, statics, quick)(arrays)
         return cast(_R, eqx.combine(dynamic, static.value))
 
     return call
 
 
-@functools.cache
-def cpu_options() -> dict[str, Any]:
+def pointwise(function: Callable[_P, _R]) -> Callable[_P, _R]:
+    """`function` compiled, one of those that do little per point and nothing per pair of points.
+
+    These are what is compiled anew for every equation.
+    """
+    return compiled(function, quick=_POINTWISE)
+
+
+def cpu_options(quick: Mapping[str, Any]) -> dict[str, Any]:
     """Those of our options that this version of XLA knows; it refuses what it does not."""
-    return {name: value for name, value in _OPTIONS.items() if known(name, value)}
+    wanted = _OPTIONS | dict(quick)
+    return {name: value for name, value in wanted.items() if known(name, value)}
 
 
+@functools.cache
 def known(name: str, value: Any) -> bool:
     """Whether XLA takes an option."""
     try:
@@ -130,6 +196,11 @@ def known(name: str, value: Any) -> bool:
     return True
 
 
+def rung(count: int) -> int:
+    """The number of points for which a program is compiled that has to do with `count` of them."""
+    return count if count > SMALL else int(_RUNGS[np.searchsorted(_RUNGS, count)])
+
+
 def traced(*trees: Any) -> bool:
     """Whether a transformation of JAX is under way, of which some of these arrays are part."""
     leaves = jax.tree.leaves(trees)
@@ -137,4 +208,4 @@ def traced(*trees: Any) -> bool:
 
 
 def _inside_jit() -> bool:
-    return isinstance(jnp.zeros(()), jax.core.Tracer)
+    return isinstance(jax.device_put(np.zeros(())), jax.core.Tracer)

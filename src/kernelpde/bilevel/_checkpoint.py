@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from kernelpde.archive import digest, read_archive, write_archive
+from kernelpde.arrays import array
 from kernelpde.bilevel._inner import View
 from kernelpde.bilevel._record import LearningRecord
 from kernelpde.bilevel._result import LEARNING
@@ -234,7 +235,7 @@ def _restored(run: Run, stored: Stored, earlier: Run | None) -> None:
         run.memory = jax.tree.unflatten(
             structure,
             [
-                float(new) if isinstance(old, float) else jnp.asarray(new)
+                float(new) if isinstance(old, float) else array(new)
                 for new, old in zip(found, leaves, strict=True)
             ],
         )
@@ -285,7 +286,7 @@ def _column(records: Sequence[LearningRecord], key: str) -> np.ndarray:
 def _view(arrays: Mapping[str, np.ndarray], name: str, like: View) -> View:
     leaves, structure = jax.tree.flatten(like)
     found = [_shaped(arrays[f"{name}.{n}"], leaf.shape, name) for n, leaf in enumerate(leaves)]
-    return jax.tree.unflatten(structure, [jnp.asarray(array) for array in found])
+    return jax.tree.unflatten(structure, [array(values) for values in found])
 
 
 def _shaped(array: np.ndarray, shape: tuple[int, ...], name: str) -> np.ndarray:

@@ -5,11 +5,13 @@ from typing import Any
 
 import equinox as eqx
 import jax
+import jax.core
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from kernelpde.bilevel._inner import View, entries_of, inner_map
+from kernelpde.arrays import array
+from kernelpde.bilevel._inner import View, entries_of, inner_map, places_of
 from kernelpde.bilevel._outer import (
     AbstractRegularizer,
     fold_residual,
@@ -20,17 +22,11 @@ from kernelpde.bilevel._outer import (
     standardised_leave_one_out,
 )
 from kernelpde.bilevel._predictive import judged, predictive
-from kernelpde.compiling import compiled
+from kernelpde.compiling import compiled, pointwise
 from kernelpde.functionals import Kernels, everywhere, gram_diagonal
 from kernelpde.problem import Block, Residual, Rows, linearised
 from kernelpde.solve import largest_change, true_residual
 from kernelpde.systems import AbstractPlan, AbstractSolved, DenseSolved, Nearby
-
-
-@compiled
-def linearise(residuals: tuple[Residual, ...], blocks: tuple[Block, ...], view: View) -> Rows:
-    """The residuals at the points of `blocks`, linearised at a state."""
-    return linearised(residuals, blocks, view.jets)
 
 
 class Parameters(eqx.Module):
@@ -67,8 +63,9 @@ class Parameters(eqx.Module):
     def _both(self, theta: Float[Array, " p"]):
         leaves, structure = jax.tree.flatten(self.learned)
         ends = np.cumsum([0, *(leaf.size for leaf in leaves)])
+        values = theta if isinstance(theta, jax.core.Tracer) else np.asarray(theta)
         parts = [
-            theta[a:b].reshape(leaf.shape)
+            array(values[a:b].reshape(leaf.shape))
             for leaf, a, b in zip(leaves, ends[:-1], ends[1:], strict=True)
         ]
         return eqx.combine(jax.tree.unflatten(structure, parts), self.rest)
@@ -331,7 +328,6 @@ class Progress(eqx.Module):
     residuals: Float[Array, " C"]
 
 
-@compiled
 def advance(
     residuals: tuple[Residual, ...],
     blocks: tuple[tuple[Block, ...], tuple[Block, ...] | None],
@@ -348,21 +344,45 @@ def advance(
     **Arguments:** each pair is for training and for validation points; `near` is what the plan
     knows about the latter.
     """
-    solved = reached.solved
+    full = _whole_step(rows, kernels, reached, near)
+    return _part_of_step(residuals, blocks, seen, full, row_weights, lengths)
+
+
+@compiled
+def _whole_step(
+    rows: tuple[Rows, Rows | None],
+    kernels: Kernels,
+    reached: Reached,
+    near: tuple[Nearby | None, ...],
+) -> tuple[View, View | None]:
+    """What training and validation residuals see of Π_k(θ); the same for many equations."""
+    solved, (train, validation) = reached.solved, rows
 
     def view(entries: tuple[Array, ...], row: Rows, image: Float[Array, " _"]) -> View:
         return View(entries, image - row.through_jets(entries))
 
-    full = (
-        view(solved.entries(kernels, residuals, blocks[0]), rows[0], solved.image),
-        None
-        if blocks[1] is None or rows[1] is None
-        else view(
-            entries_of(kernels, solved, residuals, blocks[1], near),
-            rows[1],
-            reached.validation_image,
-        ),
+    full = view(solved.entries(kernels, train), train, solved.image)
+    if validation is None:
+        return everywhere((full, None), solved.devices)
+    places = tuple(
+        (stack.points, terms)
+        for stack, terms in zip(validation.stacks, validation.nonlinear_terms, strict=True)
     )
+    entries = entries_of(kernels, solved, places, near)
+    other = view(entries, validation, reached.validation_image)
+    return everywhere((full, other), solved.devices)
+
+
+@pointwise
+def _part_of_step(
+    residuals: tuple[Residual, ...],
+    blocks: tuple[tuple[Block, ...], tuple[Block, ...] | None],
+    seen: tuple[View, View | None],
+    full: tuple[View, View | None],
+    row_weights: tuple[Float[Array, " M"], Float[Array, " N"] | None],
+    lengths: Float[Array, " L"],
+) -> Progress:
+    """How far to go towards Π_k(θ)."""
 
     def mixed(length):
         return jax.tree.map(lambda old, new: (1.0 - length) * old + length * new, seen, full)
@@ -386,8 +406,7 @@ def advance(
         (blocks[0], new[0]) if blocks[1] is None or new[1] is None else (blocks[1], new[1])
     )
     sizes = _condition_sizes(residuals, where, shown)
-    progress = Progress(new[0], new[1], length, _change(seen[0], new[0]), sizes)
-    return everywhere(progress, solved.devices)
+    return Progress(new[0], new[1], length, _change(seen[0], new[0]), sizes)
 
 
 def _condition_sizes(residuals, blocks: tuple[Block, ...], view: View) -> Float[Array, " C"]:
@@ -420,7 +439,7 @@ def view_of(
 ) -> View:
     """What residuals at other points see of Π_k(θ)."""
     solved = reached.solved
-    entries = entries_of(kernels, solved, residuals, blocks, near)
+    entries = entries_of(kernels, solved, places_of(residuals, blocks), near)
     here = linearised(residuals, blocks, entries)
     image = solved.images(kernels, here.stacks, near)
     return everywhere(View(entries, image - here.through_jets(entries)), solved.devices)

@@ -16,10 +16,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from kernelpde.bilevel._evaluation import Parameters
-from kernelpde.bilevel._inner import entries_of, inner_map
+from kernelpde.bilevel._inner import entries_of, inner_map, places_of
 from kernelpde.bilevel._outer import held_out_residual
 from kernelpde.compiling import compiled
-from kernelpde.problem import Block, Residual, linearised
+from kernelpde.problem import Block, Residual, Rows, linearised
 from kernelpde.systems import AbstractPlan, AbstractSolved, Nearby
 
 Entries = tuple[Float[Array, "_ _"], ...]
@@ -46,20 +46,20 @@ class Objective(eqx.Module):
     plan: AbstractPlan
     near: tuple[Nearby | None, ...]
 
-    def _inner(self, entries: Entries, theta: Float[Array, " p"]) -> AbstractSolved:
+    def _inner(self, entries: Entries, theta: Float[Array, " p"]) -> tuple[AbstractSolved, Rows]:
         rows = linearised(self.residuals, self.blocks, entries)
         rows = rows.with_noises(self.parameters.noises(theta))
-        return inner_map(self.parameters.kernels(theta), rows, self.plan)
+        return inner_map(self.parameters.kernels(theta), rows, self.plan), rows
 
     def _next(self, entries: Entries, theta: Float[Array, " p"]) -> Entries:
         """G(s, θ): one Gauss-Newton step of the inner problem."""
-        inner = self._inner(entries, theta)
-        return inner.entries(self.parameters.kernels(theta), self.residuals, self.blocks)
+        inner, rows = self._inner(entries, theta)
+        return inner.entries(self.parameters.kernels(theta), rows)
 
     def _loss(self, entries: Entries, theta: Float[Array, " p"]) -> Float[Array, ""]:
         """L(s, θ): half the squares of the true residuals at validation points."""
-        kernels, inner = self.parameters.kernels(theta), self._inner(entries, theta)
-        seen = entries_of(kernels, inner, self.residuals, self.validation, self.near)
+        kernels, (inner, _) = self.parameters.kernels(theta), self._inner(entries, theta)
+        seen = entries_of(kernels, inner, places_of(self.residuals, self.validation), self.near)
         rows = linearised(self.residuals, self.validation, seen)
         residual = held_out_residual(kernels, inner, rows, self.near)
         return 0.5 * jnp.sum((self.row_weights * residual) ** 2)

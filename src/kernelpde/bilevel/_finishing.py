@@ -3,9 +3,9 @@
 from typing import TYPE_CHECKING
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
+from kernelpde.arrays import array
 from kernelpde.bilevel._exact import Objective, exact_gradients
 from kernelpde.bilevel._optimizers import LBFGS, Evaluation, OuterLevenbergMarquardt
 from kernelpde.bilevel._validation import HeldOut
@@ -46,7 +46,7 @@ def follow_exact_gradient(run: "Run", inner_steps: int = 5) -> None:
         held = linearised_loss(theta)
         if not held.finite:
             return held
-        at = jnp.asarray(theta)
+        at = array(theta)
         value, gradient, _ = exact_gradients(objective, at, start, inner_steps)
         run.factorisations += inner_steps + 2
         if run.regularizer is not None:

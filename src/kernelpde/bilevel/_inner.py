@@ -1,9 +1,11 @@
 """The inner problem: a linearised system, and its solution as a function of the kernels."""
 
+from typing import TypeAlias
+
 import equinox as eqx
 from jaxtyping import Array, Float
 
-from kernelpde.functionals import Kernels
+from kernelpde.functionals import Kernels, Term
 from kernelpde.problem import Block, Residual, Rows
 from kernelpde.systems import AbstractPlan, AbstractSolved, Nearby
 
@@ -34,15 +36,19 @@ def inner_map(
     return plan.solve(kernels, rows, rows.variance, rows.target, plan.refinement, keep)
 
 
+Places: TypeAlias = tuple[tuple[Float[Array, "_ _"], tuple[Term, ...]], ...]
+"""Per condition its points, and the entries in which its residual is nonlinear."""
+
+
+def places_of(residuals: tuple[Residual, ...], blocks: tuple[Block, ...]) -> Places:
+    return tuple((b.points, r.nonlinear_terms) for r, b in zip(residuals, blocks, strict=True))
+
+
 def entries_of(
-    kernels: Kernels,
-    solved: AbstractSolved,
-    residuals: tuple[Residual, ...],
-    blocks: tuple[Block, ...],
-    near: tuple[Nearby | None, ...],
+    kernels: Kernels, solved: AbstractSolved, places: Places, near: tuple[Nearby | None, ...]
 ) -> tuple[Float[Array, "_ _"], ...]:
     """The nonlinear jet entries of a state at other points, per condition."""
     return tuple(
-        solved.jets(kernels, block.points, residual.nonlinear_terms, n)
-        for residual, block, n in zip(residuals, blocks, near, strict=True)
+        solved.jets(kernels, points, terms, n)
+        for (points, terms), n in zip(places, near, strict=True)
     )

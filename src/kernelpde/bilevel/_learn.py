@@ -5,11 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
-from kernelpde.arrays import Numbers
+from kernelpde.arrays import Numbers, array
 from kernelpde.bilevel._arguments import check_learn
 from kernelpde.bilevel._checkpoint import Checkpoint
 from kernelpde.bilevel._evaluation import Parameters
@@ -81,7 +80,7 @@ class Learned:
     def shifted(self, by: np.ndarray) -> Problem:
         """The problem with hyperparameters other than those learned, moved by a vector."""
         parameters = Parameters.of(self.problem.kernels, self.problem.noises)
-        theta = jnp.asarray(parameters.vector + by)
+        theta = array(parameters.vector + by)
         found = self.problem.with_kernels(parameters.kernels(theta))
         return found.with_noises(parameters.noises(theta))
 

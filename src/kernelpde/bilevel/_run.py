@@ -7,11 +7,11 @@ from typing import Any
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 from jaxtyping import Array
 
+from kernelpde.arrays import array
 from kernelpde.bilevel._evaluation import (
     Loss,
     Parameters,
@@ -20,7 +20,6 @@ from kernelpde.bilevel._evaluation import (
     advance,
     damped_direction,
     evaluator,
-    linearise,
     loss_without_derivatives,
     losses,
     row_scales,
@@ -47,13 +46,16 @@ from kernelpde.bilevel._validation import (
 )
 from kernelpde.errors import InputError, RankError
 from kernelpde.functionals import Kernels
-from kernelpde.problem import Block, Problem, Rows, extents_of
+from kernelpde.problem import Block, Problem, Rows, extents_of, linearise
 from kernelpde.solve import GaussNewton, LevenbergMarquardt, Start, start_entries
 from kernelpde.systems import AbstractPlan, DensePlan, LowRank, Solver, Sparse, chosen
 
 _LARGEST = 20.0
 """A hyperparameter has run away if its logarithm is farther than this from the extent of its
 coordinate, or from where it began."""
+
+_FEW_ROWS = 500
+"""With so many rows derivatives that are not needed cost less than a program without them."""
 
 _BATCH = 8
 """So many hyperparameters are compared by one call of one compiled program."""
@@ -140,7 +142,7 @@ class Run:
 
     @property
     def kernels(self) -> Kernels:
-        return self.parameters.kernels(jnp.asarray(self.theta))
+        return self.parameters.kernels(array(self.theta))
 
     @property
     def learned_problem(self) -> Problem:
@@ -148,7 +150,7 @@ class Run:
         return self._problem_at(self.theta)
 
     def _problem_at(self, theta: np.ndarray) -> Problem:
-        at = jnp.asarray(theta)
+        at = array(theta)
         found = self.problem.with_kernels(self.parameters.kernels(at))
         return found.with_noises(self.parameters.noises(at))
 
@@ -161,11 +163,11 @@ class Run:
 
     def _zero_view(self, blocks: tuple[Block, ...]) -> View:
         entries = tuple(
-            jnp.asarray(np.zeros((len(b.points), len(r.nonlinear))))
+            array(np.zeros((len(b.points), len(r.nonlinear))))
             for r, b in zip(self.residuals, blocks, strict=True)
         )
         rows = sum(b.count * len(r.components) for r, b in zip(self.residuals, blocks, strict=True))
-        return View(entries, jnp.asarray(np.zeros(rows)))
+        return View(entries, array(np.zeros(rows)))
 
     def _draw(self, step: int) -> tuple[Block, ...]:
         """Validation points: others, or those of the user's own that were left out."""
@@ -211,13 +213,13 @@ class Run:
                 kept = np.setdiff1d(np.arange(whole.count), rows)
                 order = np.argsort(whole.points_of(np.concatenate([kept, rows])))
                 blocks.append(whole)
-                entries.append(jnp.concatenate([known, more])[order])
+                entries.append(array(np.asarray(_joined(known, more))[order]))
             elif np.array_equal(block.points, other.points):
                 blocks.append(block)
                 entries.append(known)
             else:
-                blocks.append(jax.tree.map(lambda a, b: jnp.concatenate([a, b]), block, other))
-                entries.append(jnp.concatenate([known, more]))
+                blocks.append(jax.tree.map(_joined, block, other))
+                entries.append(_joined(known, more))
         return tuple(blocks), tuple(entries)
 
     def begin_at(self, start: Start) -> None:
@@ -272,11 +274,11 @@ class Run:
 
     def loss(self, kernels: Kernels) -> tuple[Loss, tuple[Block, ...] | None, View | None]:
         """Linearise at the state: the outer loss of this step."""
-        rows = linearise(self.residuals, self.blocks, self.train)
+        rows = linearise(self.residuals, self.blocks, self.train.jets)
         blocks, view = self._validation()
         validation = None
         if blocks is not None and view is not None:
-            validation = linearise(self.residuals, blocks, view)
+            validation = linearise(self.residuals, blocks, view.jets)
         scored = rows if validation is None else validation
         weights = self._row_weights(kernels, scored, self.blocks if blocks is None else blocks)
         folds = ()
@@ -288,7 +290,7 @@ class Run:
                 self.parameters,
                 rows,
                 validation,
-                jnp.asarray(weights),
+                array(weights),
                 plan,
                 self._regularizer(len(weights)),
                 folds,
@@ -326,7 +328,7 @@ class Run:
         if self.regularizer is not None or self.variation is None:
             return self.regularizer
         relative = np.sqrt(rows / (2.0 * max(self.history[-1].loss, 1e-300)))
-        return Around(jnp.asarray(self.variation[0]), jnp.asarray(self.variation[1] * relative))
+        return Around(array(self.variation[0]), array(self.variation[1] * relative))
 
     def evaluate(self, loss: Loss, derivatives: bool = True) -> Callable[[np.ndarray], Evaluation]:
         compiled = (
@@ -336,7 +338,7 @@ class Run:
         def evaluate(theta: np.ndarray) -> Evaluation:
             if not np.isfinite(theta).all() or np.max(np.abs(theta - self.origin)) > _LARGEST:
                 return Evaluation(theta, np.inf, np.zeros_like(theta), None, None)
-            value, gradient, normal, reached = compiled(jnp.asarray(theta), loss)
+            value, gradient, normal, reached = compiled(array(theta), loss)
             usable = bool(reached.usable)
             self.factorisations += 1
             evaluation = Evaluation(
@@ -355,8 +357,8 @@ class Run:
     def _direction(self, theta: np.ndarray, loss: Loss) -> Callable[[float, int], np.ndarray]:
         def direction(damping: float, iterations: int) -> np.ndarray:
             self.factorisations += 1
-            at = jnp.asarray(theta)
-            return np.asarray(damped_direction(at, loss, jnp.asarray(damping), iterations)[1])
+            at = array(theta)
+            return np.asarray(damped_direction(at, loss, array(damping), iterations)[1])
 
         return direction
 
@@ -378,7 +380,7 @@ class Run:
             self.constant,
             {}
             if progress is None
-            else dict(zip(names, map(float, progress.residuals), strict=True)),
+            else dict(zip(names, np.asarray(progress.residuals).tolist(), strict=True)),
             None if progress is None else float(progress.length),
             None if progress is None else float(progress.change),
             nugget,
@@ -410,7 +412,7 @@ class Run:
         lengths: np.ndarray,
     ) -> Progress:
         """Move the state to the inner solution, or part of the way."""
-        train_weights = jnp.asarray(self._row_weights(kernels, loss.rows, self.blocks))
+        train_weights = array(self._row_weights(kernels, loss.rows, self.blocks))
         progress = advance(
             self.residuals,
             (self.blocks, blocks),
@@ -420,7 +422,7 @@ class Run:
             reached,
             (train_weights, None if loss.validation is None else loss.row_weights),
             loss.near,
-            jnp.asarray(lengths),
+            array(lengths),
         )
         self.train = progress.train
         if self.pool is not None:
@@ -485,17 +487,22 @@ class Run:
         for part in (0.5, 0.25, 0.125):
             theta = last + part * (self.theta - last)
             with suppress(RankError):
-                self._plan(self.parameters.kernels(jnp.asarray(theta)))
+                self._plan(self.parameters.kernels(array(theta)))
                 return theta
         return last
 
     def best_of(self, loss: Loss, candidates: list[np.ndarray]) -> tuple[np.ndarray, float]:
         """The θ with the lowest loss, and that loss; values only, a batch of them at a time."""
+        if isinstance(loss.plan, DensePlan) and len(loss.rows.target) <= _FEW_ROWS:
+            evaluate = self.evaluate(loss)
+            found = [evaluate(theta).loss for theta in candidates]
+            best = int(np.argmin(np.where(np.isfinite(found), found, np.inf)))
+            return candidates[best], found[best]
         values = []
         for start in range(0, len(candidates), _BATCH):
             chosen = np.stack(candidates[start : start + _BATCH])
             padding = np.repeat(chosen[-1:], _BATCH - len(chosen), axis=0)
-            found = losses(jnp.asarray(np.concatenate([chosen, padding])), loss)
+            found = losses(array(np.concatenate([chosen, padding])), loss)
             for theta, value, nugget, usable in zip(chosen, *map(np.asarray, found), strict=False):
                 values.append(float(value) if usable and np.isfinite(value) else np.inf)
                 self.factorisations += 1
@@ -520,6 +527,10 @@ class Run:
             return False
         self.theta, self.memory = theta, None
         return True
+
+
+def _joined(first: Array, second: Array) -> Array:
+    return array(np.concatenate([np.asarray(first), np.asarray(second)]))
 
 
 def _unable(plan: Validation) -> tuple[type, ...]:

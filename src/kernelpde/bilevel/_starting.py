@@ -2,9 +2,9 @@
 
 import dataclasses
 
-import jax.numpy as jnp
 import numpy as np
 
+from kernelpde.arrays import array
 from kernelpde.bilevel._evaluation import loss_and_state
 from kernelpde.bilevel._outer import Around
 from kernelpde.bilevel._run import Run
@@ -36,7 +36,7 @@ def compare_starts(run: Run) -> None:
         return
     rows = run.problem.row_count(run.blocks)
     few = run if rows <= _MANY else thinned(run, _FEW / rows)
-    middle = run.parameters.kernels(jnp.asarray(candidates[MIDDLE]))
+    middle = run.parameters.kernels(array(candidates[MIDDLE]))
     loss, _, _ = few.loss(middle)
     theta, value = few.best_of(loss, [run.theta, *candidates])
     if few is not run:
@@ -94,14 +94,14 @@ def compare_settled(run: Run) -> None:
     families, size = spread(run.parameters, run.extents), 2 * MIDDLE
     candidates = families[:size] if unlike(run.extents) else families[-size:]
     begin = run.train, run.pool_view
-    middle = run.parameters.kernels(jnp.asarray(candidates[MIDDLE]))
+    middle = run.parameters.kernels(array(candidates[MIDDLE]))
     best = (np.inf, run.theta, *begin)
     for theta in candidates:
         run.train, run.pool_view = begin
-        kernels, value = run.parameters.kernels(jnp.asarray(theta)), np.inf
+        kernels, value = run.parameters.kernels(array(theta)), np.inf
         for _ in range(_SETTLING):
             loss, blocks, view = run.loss(middle)
-            value, reached = loss_and_state(jnp.asarray(theta), loss)
+            value, reached = loss_and_state(array(theta), loss)
             run.factorisations += 1
             value = float(value) if bool(reached.usable) else np.inf
             if not np.isfinite(value):

@@ -1,10 +1,10 @@
 """Lengthscales to begin with, by the size of the domain."""
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
+from kernelpde.arrays import array
 from kernelpde.bilevel._evaluation import Parameters
 from kernelpde.bilevel._outer import Around
 from kernelpde.kernels import log_extents, places
@@ -101,7 +101,7 @@ def weak_prior(
     expected = np.log(_EXPECTED) + relative_to(parameters, extents)
     centre = np.where(lengths & by_domain, expected, theta)
     spread = np.where(lengths, 0.35, np.where(noises, 1.0, np.where(variances, 2.0, np.inf)))
-    return Around(jnp.asarray(centre), jnp.asarray(spread))
+    return Around(array(centre), array(spread))
 
 
 def variation(parameters: Parameters) -> tuple[np.ndarray, np.ndarray]:

@@ -8,10 +8,10 @@ kernel describe.
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
+from kernelpde.arrays import array
 from kernelpde.functionals import Kernels
 from kernelpde.kernels import Frozen, Gaussian, Gibbs, per_coordinate_lengthscales
 from kernelpde.problem import Block, Problem, extents_of
@@ -38,7 +38,7 @@ def with_own_lengthscales(problem: Problem, blocks: tuple[Block, ...]) -> Proble
 
 def stationary(kernels: Kernels, blocks: tuple[Block, ...]) -> Kernels | None:
     """The kernels with a Gaussian for each Gibbs kernel that can be learned; None without any."""
-    point = jnp.asarray(blocks[0].points[0])
+    point = array(np.asarray(blocks[0].points)[0])
     found = []
 
     def one(node: Any) -> Any:

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from kernelpde.arrays import array
 from kernelpde.errors import InputError
 from kernelpde.functionals._jet import Term
 
@@ -44,6 +45,13 @@ class Functionals(eqx.Module):
 
     def __iter__(self):
         raise TypeError("Functionals are one batch; expected a sequence of batches.")
+
+    def padded(self, count: int) -> "Functionals":
+        """With functionals added that are zero, at points of the others."""
+        places = np.resize(np.asarray(self.points), (count, self.points.shape[1]))
+        coefficients = np.zeros((count, len(self.terms)))
+        coefficients[: len(self.points)] = self.coefficients
+        return Functionals(array(places), array(coefficients), self.terms)
 
     def scaled(self, factors: Float[Array, " M"]) -> "Functionals":
         """Each functional times a number."""

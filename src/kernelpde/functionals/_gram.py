@@ -102,12 +102,7 @@ def gram_of_blocks(kernels: Kernels, batches: Sequence[Functionals]) -> Float[Ar
     """
 
     def pairs(left: Functionals, right: Functionals) -> int:
-        matching = sum(
-            len(s.orders) * len(t.orders)
-            for s in left.terms
-            for t in right.terms
-            if s.field == t.field or isinstance(kernels, Mixed)
-        )
+        matching = _matching(left.terms, right.terms, isinstance(kernels, Mixed))
         return len(left) * len(right) * matching
 
     if len({batch.width for batch in batches}) == 1:
@@ -123,6 +118,13 @@ def gram_of_blocks(kernels: Kernels, batches: Sequence[Functionals]) -> Float[Ar
 
 
 _PASS = 8
+
+
+def _matching(left: Sequence[Term], right: Sequence[Term], mixed: bool) -> int:
+    """How many derivatives of kernels there are between terms."""
+    return sum(
+        len(s.orders) * len(t.orders) for s in left for t in right if s.field == t.field or mixed
+    )
 
 
 def gram_in_tiles(
@@ -181,8 +183,22 @@ def jets(
     plain, composed = split(kernels, _terms(terms, expansion))
     total = jnp.zeros((points.shape[0], len(terms)))
     if plain:
+        mixed = isinstance(kernels, Mixed)
+        expansion = _fewer_batches(terms, expansion, mixed)
         total = _plain_jets(plain, points, terms, expansion, memory)
     return total + composed.jets(points, terms, expansion) if composed else total
+
+
+def _fewer_batches(
+    terms: Sequence[Term], batches: Sequence[Functionals], mixed: bool
+) -> Sequence[Functionals]:
+    """All in one batch, over the union of their terms, if that has not much more to compute."""
+    if len(batches) == 1 or len({batch.width for batch in batches}) > 1:
+        return batches
+    union = concatenate(batches)
+    apart = sum(len(b) * _matching(terms, b.terms, mixed) for b in batches)
+    whole = len(union) * _matching(terms, union.terms, mixed)
+    return [union] if whole <= apart + _PASS * len(union) else batches
 
 
 def _plain_jets(

@@ -17,6 +17,7 @@ import numpy as np
 from jaxtyping import Array, Float
 from scipy.linalg import get_lapack_funcs
 
+from kernelpde.arrays import array
 from kernelpde.compiling import compiled
 from kernelpde.functionals import Functionals, Kernels, gram, gram_diagonal
 from kernelpde.linalg import DenseFactor
@@ -44,14 +45,14 @@ def pivots(
     count = len(functionals)
     rng = np.random.default_rng(count)
     chosen = np.sort(rng.choice(count, size=min(_CANDIDATES, count), replace=False))
-    candidates = functionals[jnp.asarray(chosen)]
+    candidates = functionals[array(chosen)]
     matrix = np.array(_gram(kernels, candidates, candidates))
     scale = 1.0 / np.sqrt(np.maximum(np.diagonal(matrix), 1e-300))
     (pivoted,) = get_lapack_funcs(("pstrf",), (matrix,))
     _, order, rank, _ = pivoted(scale[:, None] * matrix * scale, tol=max(depth, _DEPTH), lower=1)
     if rank > most:
         return None
-    return candidates[jnp.asarray(order[:rank] - 1)]
+    return candidates[array(order[:rank] - 1)]
 
 
 _gram = compiled(gram)

@@ -12,7 +12,7 @@ import numpy as np
 from jax.scipy.special import ndtri
 from jaxtyping import Array, Complex, Float, PRNGKeyArray
 
-from kernelpde.arrays import Numbers
+from kernelpde.arrays import Numbers, array
 from kernelpde.checking import finite, instance, numbers, random_key, real_number, whole_number
 from kernelpde.compiling import compiled
 from kernelpde.errors import InputError, SolveError
@@ -76,7 +76,7 @@ class Estimate:
 
     @property
     def mean(self) -> float:
-        return float(self.parameter.value(jnp.asarray(self.offset)))
+        return float(self.parameter.value(array(self.offset)))
 
     @property
     def deviation(self) -> float:
@@ -85,7 +85,7 @@ class Estimate:
     def interval(self, level: float = 0.95) -> tuple[float, float]:
         """The central credible interval of a given probability."""
         reach = _quantile(level) * self.spread
-        low, high = (self.parameter.value(jnp.asarray(self.offset + s * reach)) for s in (-1, 1))
+        low, high = (self.parameter.value(array(self.offset + s * reach)) for s in (-1, 1))
         return float(low), float(high)
 
     def __repr__(self) -> str:
@@ -248,7 +248,7 @@ class Posterior:
         few = None
         dense = isinstance(self._solved, DenseSolved)
         if dense and count >= _MANY * size and functionals.width == 1:
-            some = functionals[jnp.asarray(np.linspace(0, count - 1, _SOME).astype(int))]
+            some = functionals[array(np.linspace(0, count - 1, _SOME).astype(int))]
             prior = jnp.sqrt(gram_diagonal(kernels, [some]))
             smallest = float(np.quantile(np.asarray(self._one_by_one(some) / prior), 0.05))
             few = pivots(kernels, functionals, size // 3, (0.3 * _ACCEPTED * smallest) ** 2)
@@ -271,8 +271,8 @@ class Posterior:
         found = np.sqrt(seen + rest)
         doubtful = np.flatnonzero(np.sqrt(rest) > _ACCEPTED * found)
         if len(doubtful):
-            found[doubtful] = np.asarray(self._one_by_one(functionals[jnp.asarray(doubtful)]))
-        return jnp.asarray(found)
+            found[doubtful] = np.asarray(self._one_by_one(functionals[array(doubtful)]))
+        return array(found)
 
     def _one_by_one(self, functionals: Functionals) -> Float[Array, " n"]:
         kernels, rows = self.solution.kernels, self._rows
@@ -290,7 +290,7 @@ class Posterior:
         """
         problem = self.solution.problem
         residual = problem.residuals[problem.condition_index(condition)]
-        places = jnp.asarray(np.asarray(where, dtype=np.float64))
+        places = array(np.asarray(where, dtype=np.float64))
         block = Block(places, None, {}, jnp.zeros(len(places)))
         entries = self.solution.jets(residual.nonlinear_terms, places)
         return linearised((residual,), (block,), (entries,)).batches
@@ -370,8 +370,8 @@ class PosteriorView:
         if where is None:
             raise InputError("Expected points for a field; None is for parameters.")
         if isinstance(where, Averages):
-            points = jnp.asarray(where.points.reshape(-1, where.points.shape[2]))
-            weights = jnp.asarray(where.weights.reshape(-1, 1))
+            points = array(where.points.reshape(-1, where.points.shape[2]))
+            weights = array(where.weights.reshape(-1, 1))
             return Functionals(points, weights, (self._term,), where.weights.shape[1])
         places = numbers("posterior", "points", where)
         finite("posterior", "points", places)
@@ -381,7 +381,7 @@ class PosteriorView:
                 f"Expected points with {dimension} coordinates on the last axis; "
                 f"got shape {places.shape}."
             )
-        flat = jnp.asarray(places.reshape(-1, dimension))
+        flat = array(places.reshape(-1, dimension))
         return Functionals(flat, jnp.ones((len(flat), 1)), (self._term,))
 
     def mean(self, where: Where) -> Float[Array, "*_"]:
@@ -553,7 +553,7 @@ def _chunks(functionals: Functionals, size: int) -> list[Functionals]:
     size = -(-count // -(-count // size))
     starts = range(0, count, size)
     return [
-        functionals[jnp.asarray(np.minimum(np.arange(start, start + size), count - 1))]
+        functionals[array(np.minimum(np.arange(start, start + size), count - 1))]
         for start in starts
     ]
 

@@ -135,7 +135,7 @@ class DenseFactor(eqx.Module):
     def solve(
         self,
         rhs: Float[Array, " M"],
-        sweeps: int | Int[Array, ""] | None = None,
+        sweeps: int | None = None,
         product: Product | None = None,
     ) -> Float[Array, " M"]:
         """(K + Σ)⁻¹ b, by P⁻¹ and sweeps of refinement; derivatives are those of what is computed.
@@ -143,40 +143,47 @@ class DenseFactor(eqx.Module):
         **Arguments:**
 
         - `rhs`: b.
-        - `sweeps`: how many; as the solver says if left out. With a traced number derivatives are
-          those of the exact solution, of P without sweeps and of K + Σ with them.
+        - `sweeps`: how many; as the solver says if left out.
         - `product`: v ↦ Kv, if the matrix itself is not to be kept for refinement and derivatives.
           Derivatives are then those of this function.
         """
         sweeps = self.refinement if sweeps is None else sweeps
         times = self.matrix.__matmul__ if product is None else product
-
-        def refine(_, solution: Float[Array, " M"]) -> Float[Array, " M"]:
-            defect = rhs - times(solution) - self.noise * solution
-            return solution + self._solve_once(defect, product)
-
-        if not isinstance(sweeps, int):
-            return self._solve_refined(rhs, sweeps, times)
         solution = self._solve_once(rhs, product)
-        for sweep in range(sweeps):
-            solution = refine(sweep, solution)
+        for _ in range(sweeps):
+            defect = rhs - times(solution) - self.noise * solution
+            solution = solution + self._solve_once(defect, product)
         return solution
 
-    def _solve_refined(
-        self, rhs: Float[Array, " M"], sweeps: Int[Array, ""], times: Product
-    ) -> Float[Array, " M"]:
-        """As `solve`, for a number of sweeps that is not known before it runs."""
+    def solve_refined(
+        self, rhs: Float[Array, " M"], sweeps: Int[Array, ""], product: Product | None = None
+    ) -> tuple[Float[Array, " M"], Float[Array, " M"]]:
+        """z as by `solve`, and Kz, for a number of sweeps that is not known before it runs.
+
+        Derivatives are those of the exact solution, of P without sweeps and of K + Σ with them.
+        """
+        times = self.matrix.__matmul__ if product is None else product
         added = jnp.where(sweeps > 0, self.noise, self.added)
 
         def once(b: Float[Array, " M"]) -> Float[Array, " M"]:
             return jnp.where(self.usable, solve_with(self.factor, b), jnp.nan)
 
-        def solver(matvec: Product, b: Float[Array, " M"]) -> Float[Array, " M"]:
-            return jax.lax.fori_loop(0, sweeps, lambda _, x: x + once(b - matvec(x)), once(b))
+        def solver(
+            matvec: Product, b: Float[Array, " M"]
+        ) -> tuple[Float[Array, " M"], Float[Array, " M"]]:
+            # The product is there once, and done once more than there are sweeps.
+            def sweep(count, state):
+                z, _ = state
+                defect = b - matvec(z)
+                return jnp.where(count < sweeps, z + once(defect), z), defect
 
-        return jax.lax.custom_linear_solve(
-            lambda v: times(v) + added * v, rhs, solver, symmetric=True
+            rounds = jnp.where(sweeps > 0, sweeps + 1, 0)
+            return jax.lax.fori_loop(0, rounds, sweep, (once(b), jnp.zeros_like(b)))
+
+        z, defect = jax.lax.custom_linear_solve(
+            lambda v: times(v) + added * v, rhs, solver, symmetric=True, has_aux=True
         )
+        return z, rhs - added * z - jax.lax.stop_gradient(defect)
 
     def solve_columns(self, columns: Float[Array, "M k"]) -> Float[Array, "M k"]:
         """P⁻¹ applied to columns, without refinement."""

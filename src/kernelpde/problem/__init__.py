@@ -22,4 +22,5 @@ from kernelpde.problem._residual import Equation as Equation
 from kernelpde.problem._residual import Residual as Residual
 from kernelpde.problem._residual import trace_residual as trace_residual
 from kernelpde.problem._rows import Rows as Rows
+from kernelpde.problem._rows import linearise as linearise
 from kernelpde.problem._rows import linearised as linearised

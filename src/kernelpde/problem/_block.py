@@ -2,6 +2,7 @@
 
 import zlib
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import equinox as eqx
@@ -11,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from kernelpde.arrays import Numbers, known
+from kernelpde.arrays import Numbers, array, known
 from kernelpde.checking import points as checked_points
 from kernelpde.checking import whole_number
 from kernelpde.errors import InputError
@@ -57,16 +58,35 @@ class Block(eqx.Module):
         """Some of the rows, with all points of each."""
         local = self.points_of(rows)
 
-        def some(array: Array | None, which: np.ndarray) -> Array | None:
-            return None if array is None else jnp.asarray(np.asarray(array)[which])
+        def some(values: Array | None, which: np.ndarray) -> Array | None:
+            return None if values is None else array(np.asarray(values)[which])
 
         return Block(
-            jnp.asarray(np.asarray(self.points)[local]),
+            array(np.asarray(self.points)[local]),
             some(self.normals, local),
-            {key: jnp.asarray(np.asarray(values)[local]) for key, values in self.data.items()},
-            jnp.asarray(np.asarray(self.noise)[rows]),
+            {key: array(np.asarray(values)[local]) for key, values in self.data.items()},
+            array(np.asarray(self.noise)[rows]),
             some(self.quadrature, rows),
         )
+
+    def padded(self, count: int) -> "Block":
+        """With rows added that are zero whatever u is, and have a noise of 1.
+
+        They have points of the others, and a weight of 0 in an average.
+        """
+        more = np.resize(np.arange(self.count), count - self.count)
+        whole = self.take(np.concatenate([np.arange(self.count), more]))
+        weights = np.ones((count, 1)) if whole.quadrature is None else np.array(whole.quadrature)
+        noise = np.array(whole.noise)
+        weights[self.count :], noise[self.count :] = 0.0, 1.0
+        return replace(whole, noise=array(noise), quadrature=array(weights))
+
+    @property
+    def active(self) -> int | Int[Array, ""]:
+        """How many rows per equation are not there to fill up."""
+        if self.quadrature is None:
+            return self.count
+        return jnp.sum(jnp.any(self.quadrature != 0, axis=1))
 
     def points_of(self, rows: Int[np.ndarray, " n"]) -> Int[np.ndarray, " m"]:
         """The numbers of the points of some rows."""

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from kernelpde.arrays import Numbers, known
+from kernelpde.arrays import Numbers, array, known
 from kernelpde.checking import (
     did_you_mean,
     instance,
@@ -119,7 +119,7 @@ class Problem:
     def kernels(self) -> Kernels:
         kernels = tuple(f.kernel for f in self.fields)
         if self.exponents is not None:
-            return Balanced(kernels, jnp.asarray(self.exponents))
+            return Balanced(kernels, array(self.exponents))
         return kernels if self.mixing is None else Mixed(kernels, self.mixing)
 
     def with_kernels(self, kernels: Kernels | Sequence[AbstractKernel]) -> "Problem":
@@ -165,7 +165,7 @@ class Problem:
     def noises(self) -> tuple[Float[Array, ""] | None, ...]:
         """For each condition the logarithm of its noise, if that is to be learned."""
         return tuple(
-            jnp.asarray(np.log(c.noise.start)) if isinstance(c.noise, LearnedNoise) else None
+            array(np.log(c.noise.start)) if isinstance(c.noise, LearnedNoise) else None
             for c in self.conditions
         )
 
@@ -414,7 +414,7 @@ def _square(mixing: Numbers, size: int) -> Float[Array, "F F"]:
             f"Problem: mixing must be a matrix of {size} x {size} numbers, one row per real field; "
             f"got shape {matrix.shape}."
         )
-    return jnp.asarray(matrix)
+    return array(matrix)
 
 
 _TRACED = ("residuals", "_forms")

@@ -8,7 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from kernelpde.functionals import Functionals, Stack, expansion
+from kernelpde.compiling import pointwise
+from kernelpde.functionals import Functionals, Stack, Term, expansion
 from kernelpde.problem._block import Block
 from kernelpde.problem._residual import Residual
 
@@ -22,17 +23,27 @@ class Rows(eqx.Module):
     - `target`: b = Φuᵏ - F(uᵏ).
     - `variance`: the diagonal of Σ.
     - `curved`: per condition, the coefficients of the entries in which its residual is nonlinear.
+    - `nonlinear`: per condition, the numbers of these entries among the terms of its stack.
     """
 
     stacks: tuple[Stack, ...]
     target: Float[Array, " M"]
     variance: Float[Array, " M"]
     curved: tuple[Float[Array, "_ _ _"], ...]
+    nonlinear: tuple[tuple[int, ...], ...] = eqx.field(static=True)
 
     @property
     def batches(self) -> tuple[Functionals, ...]:
         """Φ with one batch per condition and equation."""
         return tuple(batch for stack in self.stacks for batch in stack.batches)
+
+    @property
+    def nonlinear_terms(self) -> tuple[tuple[Term, ...], ...]:
+        """Per condition, the entries in which its residual is nonlinear."""
+        return tuple(
+            tuple(stack.terms[n] for n in numbers)
+            for stack, numbers in zip(self.stacks, self.nonlinear, strict=True)
+        )
 
     def numbers(self, conditions: tuple[int, ...]) -> Int[np.ndarray, " d"]:
         """The numbers of the rows of some conditions."""
@@ -85,4 +96,14 @@ def linearised(
             )
         )
         variances.append(jnp.tile(block.noise**2, len(residual.components)))
-    return Rows(tuple(stacks), jnp.concatenate(targets), jnp.concatenate(variances), tuple(curved))
+    return Rows(
+        tuple(stacks),
+        jnp.concatenate(targets),
+        jnp.concatenate(variances),
+        tuple(curved),
+        tuple(tuple(residual.nonlinear) for residual in residuals),
+    )
+
+
+linearise = pointwise(linearised)
+"""`linearised`, compiled."""

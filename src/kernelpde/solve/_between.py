@@ -1,7 +1,6 @@
 """How well a solution meets its conditions between the points at which it was made to."""
 
 from collections.abc import Callable
-from itertools import pairwise
 
 import jax
 import jax.core
@@ -9,7 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from kernelpde.compiling import compiled
+from kernelpde.arrays import array
+from kernelpde.compiling import pointwise, rung
 from kernelpde.errors import InputError
 from kernelpde.functionals import Term
 from kernelpde.problem import Block, Problem, Residual
@@ -55,23 +55,28 @@ def between_points(
         return found
     chosen = {name: problem.residuals[problem.condition_index(name)] for name in drawn}
     terms = tuple(sorted({term for residual in chosen.values() for term in residual.terms}))
-    points = np.concatenate([np.asarray(block.points) for block in drawn.values()])
-    entries = jets(terms, points)
+    # As many points as some program may have been compiled for.
+    sizes = [rung(len(block.points)) for block in drawn.values()]
+    points = [
+        np.resize(np.asarray(block.points), (size, block.points.shape[1]))
+        for block, size in zip(drawn.values(), sizes, strict=True)
+    ]
+    entries = jets(terms, np.concatenate(points))
     known = not isinstance(entries, jax.core.Tracer)
     entries = np.asarray(entries) if known else entries
-    sizes = (np if known else jnp).sqrt((entries**2).mean(axis=0))
-    ends = np.cumsum([0, *(len(block.points) for block in drawn.values())])
+    starts = np.cumsum([0, *sizes[:-1]])
+    counts = [len(block.points) for block in drawn.values()]
+    own = [entries[start : start + count] for start, count in zip(starts, counts, strict=True)]
+    np_ = np if known else jnp
+    typical = np_.sqrt((np_.concatenate(own) ** 2).mean(axis=0))
     columns = [
         np.array([terms.index(term) for term in residual.terms]) for residual in chosen.values()
     ]
     relative = _relative(
         tuple(chosen.values()),
         tuple(drawn.values()),
-        tuple(
-            jnp.asarray(entries[a:b][:, some])
-            for (a, b), some in zip(pairwise(ends), columns, strict=True)
-        ),
-        tuple(jnp.asarray(sizes[some]) for some in columns),
+        tuple(array(each[:, some]) for each, some in zip(own, columns, strict=True)),
+        tuple(array(typical[some]) for some in columns),
     )
     values = np.asarray(relative).tolist() if known else list(relative)
     return {**found, **dict(zip(drawn, values, strict=True))}
@@ -95,7 +100,7 @@ def _others(problem: Problem, name: str, block: Block, seed: int) -> Block | Non
     return drawn if all(new) else None
 
 
-@compiled
+@pointwise
 def _relative(
     residuals: tuple[Residual, ...],
     blocks: tuple[Block, ...],

@@ -8,7 +8,7 @@ import equinox as eqx
 from jax.sharding import Mesh
 
 from kernelpde.arrays import Numbers
-from kernelpde.compiling import traced
+from kernelpde.compiling import SMALL, rung, traced
 from kernelpde.errors import InputError
 from kernelpde.functionals import Kernels
 from kernelpde.precision import require_float64
@@ -23,6 +23,14 @@ class Parts(NamedTuple):
     kernels: Kernels
     blocks: tuple[Block, ...]
     plan: AbstractPlan
+
+    def padded(self) -> "Parts":
+        """With as many points as some program may have been compiled for, if there are few."""
+        sizes = zip(self.blocks, self.residuals, strict=True)
+        small = sum(b.count * len(r.components) for b, r in sizes) <= SMALL
+        if not (small and self.plan.takes_idle_rows):
+            return self
+        return self._replace(blocks=tuple(b.padded(rung(b.count)) for b in self.blocks))
 
 
 class Discretization(eqx.Module):

@@ -12,8 +12,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from kernelpde.arrays import array
 from kernelpde.compiling import compiled
 from kernelpde.linalg import LINEAR
+from kernelpde.problem import Block
 from kernelpde.solve._discretization import Parts
 from kernelpde.solve._methods import Method
 from kernelpde.solve._result import GOING_ON, RESULT, code_of
@@ -158,7 +160,7 @@ def begun(
     if entries is not None:
         state = eqx.tree_at(lambda s: s.jets, state, tuple(map(jnp.asarray, entries)))
     rows, count = state.linear.shape[0], len(parts.residuals)
-    nothing = jnp.asarray(np.full(count, np.nan))
+    nothing = array(np.full(count, np.nan))
     kept = Iterate(state, nothing, nothing)
     nan, infinite, no = np.float64(np.nan), np.float64(np.inf), np.False_
     going_on = np.int64(GOING_ON)
@@ -166,7 +168,7 @@ def begun(
         kept,
         kept,
         state.jets,
-        jnp.asarray(np.zeros(rows)),
+        array(np.zeros(rows)),
         Taken(nan, nan, no, nan, nan, nan, no, no, going_on, nan, nan, nan),
         nothing,
         Control(
@@ -340,18 +342,20 @@ def advance(
         parts.blocks,
         iteration.kept.state,
         parts.plan,
-        damping=jnp.asarray(damping),
-        lengths=jnp.asarray(np_.where(trusted | polishing, whole, np_.asarray(method.lengths))),
-        sweeps=jnp.asarray(np_.asarray(sweeps)),
+        damping=array(damping),
+        lengths=array(np_.where(trusted | polishing, whole, np_.asarray(method.lengths))),
+        sweeps=array(np_.asarray(sweeps)),
         yardstick=_chosen(
-            control.fixed, iteration.first_diagonal, jnp.zeros_like(iteration.first_diagonal)
+            control.fixed,
+            iteration.first_diagonal,
+            array(np.zeros(iteration.first_diagonal.shape)),
         ),
     )
     last = _taken(outcome, damping)
     last = last if inside else jax.device_get(last)
     accepted = last.finite & (trusted | polishing | method.accepts(last))
     last = eqx.tree_at(lambda t: t.accepted, last, accepted)
-    noisy = np_.stack([np_.any(np_.asarray(block.noise) > 0) for block in parts.blocks]).any()
+    noisy = np_.stack([_noisy(block, np_) for block in parts.blocks]).any()
     verdict = _decided(control, last, trusted, shortened, noisy, method, tolerance, np_)
     verdict = _chosen(polishing, _polished(control, last, np_), verdict)
     new = Iterate(outcome.state, outcome.residual_rms, outcome.residual_max)
@@ -368,6 +372,14 @@ def advance(
     )
 
 
+def _noisy(block: Block, np_: Any) -> Truth:
+    """Whether a condition need not be met exactly."""
+    noisy = np_.asarray(block.noise) > 0
+    if block.quadrature is not None:
+        noisy &= (np_.asarray(block.quadrature) != 0).any(axis=1)
+    return noisy.any()
+
+
 @compiled
 def _taken(outcome: Outcome, damping: Number) -> Taken:
     failure = jnp.where(
@@ -375,7 +387,7 @@ def _taken(outcome: Outcome, damping: Number) -> Taken:
     )
     singular = outcome.result == LINEAR.not_positive_definite
     return Taken(
-        jnp.asarray(damping),
+        array(damping),
         outcome.length,
         outcome.finite,
         outcome.merit,

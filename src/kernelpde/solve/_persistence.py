@@ -4,10 +4,10 @@ from pathlib import Path
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from kernelpde.archive import read_archive, write_archive
+from kernelpde.arrays import array
 from kernelpde.checking import instance
 from kernelpde.errors import InputError
 from kernelpde.functionals import Balanced, Functionals, Term
@@ -131,8 +131,8 @@ def _loaded(facts: dict[str, Any], arrays: dict[str, np.ndarray], problem: Probl
             raise InputError(f"has arrays of shapes that do not fit: {points.shape}.")
         expansion.append(
             Functionals(
-                jnp.asarray(points),
-                jnp.asarray(coefficients),
+                array(points),
+                array(coefficients),
                 tuple(
                     Term(int(f), tuple(tuple(map(int, order)) for order in orders))
                     for f, orders in terms
@@ -147,7 +147,7 @@ def _loaded(facts: dict[str, Any], arrays: dict[str, np.ndarray], problem: Probl
             raise InputError(f"has arrays of shapes that do not fit: {values.shape}.")
         function = Local(
             expansion[0],
-            jnp.asarray(values),
+            array(values),
             Metric(metric, problem.space.periods or (None,) * dimension),
             float(facts["local"]["reach"]),
             float(facts["local"]["jitter"]),
@@ -160,11 +160,11 @@ def _loaded(facts: dict[str, Any], arrays: dict[str, np.ndarray], problem: Probl
     like = problem.collocate(counts)
     leaves, structure = jax.tree.flatten(like)
     blocks = jax.tree.unflatten(
-        structure, [jnp.asarray(arrays[f"block.{n}"]) for n in range(len(leaves))]
+        structure, [array(arrays[f"block.{n}"]) for n in range(len(leaves))]
     )
     known = with_kernel_numbers(problem, numbers)
     if facts.get("exponents") is not None:
-        exponents = jnp.asarray(np.asarray(facts["exponents"], dtype=np.int64))
+        exponents = array(np.asarray(facts["exponents"], dtype=np.int64))
         if exponents.shape != (len(known.fields),):
             raise InputError(
                 f"has sizes of {exponents.shape} fields; expected {len(known.fields)}."

@@ -11,9 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from kernelpde.arrays import Numbers, known
+from kernelpde.arrays import Numbers, array, known
 from kernelpde.checking import numbers
-from kernelpde.compiling import compiled
+from kernelpde.compiling import SMALL, compiled, pointwise, rung, traced
 from kernelpde.errors import InputError
 from kernelpde.functionals import DEFAULT_MEMORY, Functionals, Kernels, Term, jets
 from kernelpde.precision import require_float64
@@ -192,8 +192,8 @@ class Solution:
                 "Solution: this is one of many at once. Evaluate each of them: "
                 "jax.vmap(lambda solution: solution['u'](points))(solutions)."
             )
-        traced = isinstance(points, jax.core.Tracer)
-        where = jnp.asarray(points, float) if traced else numbers("Solution", "points", points)
+        unknown = isinstance(points, jax.core.Tracer)
+        where = jnp.asarray(points, float) if unknown else numbers("Solution", "points", points)
         dimension = len(self.problem.space.coordinates)
         if where.ndim < 1 or where.shape[-1] != dimension:
             raise InputError(
@@ -204,7 +204,7 @@ class Solution:
         if isinstance(self.expansion, Local):
             entries = self.expansion.jets(self.kernels, flat, terms)
         else:
-            entries = _evaluate(self.kernels, flat, terms, self.expansion, memory=memory)
+            entries = _evaluated(self.kernels, flat, terms, self.expansion, memory)
         return entries.reshape(*where.shape[:-1], len(terms))
 
     def residual(self, condition: str, points: Numbers) -> Float[Array, "N R"]:
@@ -333,7 +333,23 @@ def _unflattened(solver: str, children: Sequence[Any]) -> Solution:
 jax.tree_util.register_pytree_node(Solution, _flattened, _unflattened)
 
 
-@compiled
+def _evaluated(
+    kernels: Kernels,
+    points: Float[Array, "N d"],
+    terms: tuple[Term, ...],
+    expansion: tuple[Functionals, ...],
+    memory: int,
+) -> Float[Array, "N T"]:
+    """Jet entries at points, by a program for about as many."""
+    count = len(points)
+    if traced(kernels, points, expansion) or max(count, *map(len, expansion)) > SMALL:
+        return _evaluate(kernels, points, terms, expansion, memory=memory)
+    places = array(np.resize(np.asarray(points), (rung(count), points.shape[1])))
+    padded = tuple(batch.padded(rung(len(batch))) for batch in expansion)
+    return array(np.asarray(_evaluate(kernels, places, terms, padded, memory=memory))[:count])
+
+
+@pointwise
 def _true_residual(residual, points, entries):
     def at(point, values):
         return residual(point, None, {}, tuple(values))

@@ -11,7 +11,7 @@ import numpy as np
 from jax.sharding import Mesh
 from jaxtyping import Array, Float
 
-from kernelpde.arrays import Numbers
+from kernelpde.arrays import Numbers, array
 from kernelpde.compiling import traced
 from kernelpde.errors import SolveError
 from kernelpde.precision import require_float64
@@ -131,9 +131,15 @@ def _outside(
     callback: Callable[[Record], None] | None,
 ) -> tuple[Solution, bool]:
     """The iteration step by step, with a record of each; and whether none could be kept."""
-    parts = discretization.parts
-    plan = parts.plan.prepared(parts.kernels)
-    parts = parts._replace(plan=plan)
+    blocks, plan = discretization.blocks, discretization.plan
+    plan = plan.prepared(discretization.problem.kernels)
+    parts = discretization.parts._replace(plan=plan).padded()
+    padded = parts.blocks is not blocks
+    if padded and entries is not None:
+        entries = tuple(
+            array(np.resize(np.asarray(given), (len(block.points), given.shape[1])))
+            for given, block in zip(entries, parts.blocks, strict=True)
+        )
     iteration = begun(parts, method, entries)
     names = [condition.name for condition in discretization.problem.conditions]
     history: list[Record] = []
@@ -167,6 +173,12 @@ def _outside(
     if plan.refinement and settled(code):
         iteration = step(plan.refinement)
     kept = iteration.kept
+    weights = kept.state.weights
+    if padded:
+        weights = tuple(
+            array(np.asarray(each)[: len(block.points)])
+            for each, block in zip(weights, blocks, strict=True)
+        )
     residual_sizes = zip(
         names,
         np.asarray(kept.residual_rms).tolist(),
@@ -175,8 +187,8 @@ def _outside(
     )
     solution = Solution(
         discretization.problem,
-        parts.blocks,
-        plan.function(parts.residuals, parts.blocks, kept.state.weights),
+        blocks,
+        plan.function(parts.residuals, blocks, weights),
         {name: {"rms": rms, "max": largest} for name, rms, largest in residual_sizes},
         code,
         float(iteration.last.nugget),

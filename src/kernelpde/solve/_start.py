@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from kernelpde.arrays import array
 from kernelpde.errors import InputError
 from kernelpde.problem import Block, Problem
 from kernelpde.solve._solution import Solution
@@ -44,7 +45,7 @@ def start_entries(
                 for order in term.orders:
                     column = column + np.asarray(jax.vmap(_partial(function, order))(block.points))
             columns.append(column[:, None])
-        found.append(jnp.asarray(np.concatenate(columns, axis=1)))
+        found.append(array(np.concatenate(columns, axis=1)))
         if not np.isfinite(found[-1]).all():
             raise InputError("start: it has NaN or infinite values or derivatives at some points.")
     return tuple(found)

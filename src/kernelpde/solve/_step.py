@@ -8,10 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from kernelpde.compiling import compiled
+from kernelpde.arrays import array
+from kernelpde.compiling import compiled, pointwise
 from kernelpde.functionals import Kernels, everywhere, gram_diagonal
 from kernelpde.linalg import LINEAR
-from kernelpde.problem import Block, Residual, linearised
+from kernelpde.problem import Block, Residual, Rows, linearise
 from kernelpde.systems import AbstractPlan
 
 _SMALLEST_NUGGET = 1e-15
@@ -86,16 +87,14 @@ def zero_state(
     rows = sum(b.count * len(r.components) for b, r in zip(blocks, residuals, strict=True))
     return State(
         tuple(
-            jnp.asarray(np.zeros((n, len(r.nonlinear))))
-            for n, r in zip(counts, residuals, strict=True)
+            array(np.zeros((n, len(r.nonlinear)))) for n, r in zip(counts, residuals, strict=True)
         ),
-        jnp.asarray(np.zeros(rows)),
+        array(np.zeros(rows)),
         plan.zero(residuals, blocks),
-        jnp.asarray(np.zeros(())),
+        array(np.zeros(())),
     )
 
 
-@compiled
 def take_step(
     residuals: tuple[Residual, ...],
     kernels: Kernels,
@@ -124,6 +123,9 @@ def take_step(
     it depends on is linear in u; so the best of several `lengths` is taken, by the merit
     ½ ‖u‖² + ½ ‖F(u)‖² in T⁻¹.
 
+    Four programs: the two that depend on the equation do little per point and are compiled quickly;
+    the others know only of rows.
+
     **Arguments:**
 
     - `residuals`, `kernels`, `blocks`: the problem and its points.
@@ -136,20 +138,58 @@ def take_step(
       Only a fixed one makes merits comparable across steps, since D depends on uᵏ; only D itself
       makes the limit of the iteration a minimum of the merit.
     """
-    # Only entries in which a residual is nonlinear are ever evaluated.
-    rows = linearised(residuals, blocks, state.jets)
-    variance = rows.variance
-    applied = rows.through_jets(state.jets) + state.linear
+    rows = linearise(residuals, blocks, state.jets)
+    target, tried = whole_step(kernels, rows, state, plan, damping, sweeps, lengths)
+    found = _true_residuals(residuals, blocks, *tried)
+    return _part_of_step(*found, rows.variance, state, target, lengths, yardstick)
 
-    # Solve.
+
+class Target(eqx.Module):
+    """Where the whole step leads.
+
+    **Attributes:**
+
+    - `state`: u.
+    - `inner_product`: ⟨uᵏ, u⟩.
+    - `undamped`: whether it is the minimiser itself.
+    - `smallest`: η, of which no nugget is less.
+    - `diagonal`, `nugget`, `condition`, `result`: of the matrix and its solve.
+    - `finite`: whether every number is.
+    """
+
+    state: State
+    inner_product: Float[Array, ""]
+    undamped: Bool[Array, ""]
+    smallest: Float[Array, ""]
+    diagonal: Float[Array, " M"]
+    nugget: Float[Array, ""]
+    condition: Float[Array, ""]
+    result: LINEAR
+    finite: Bool[Array, ""]
+
+
+@compiled
+def whole_step(
+    kernels: Kernels,
+    rows: Rows,
+    state: State,
+    plan: AbstractPlan,
+    damping: Float[Array, ""],
+    sweeps: Int[Array, ""],
+    lengths: Float[Array, " L"],
+) -> tuple[Target, tuple[tuple[Float[Array, "K _ _"], ...], Float[Array, "K M"]]]:
+    """The minimiser of the linearised problem, damped.
+
+    And the jets and linear parts of the states whose residuals are of interest: where the step
+    begins, u = 0, and all fractions of the step.
+    """
+    applied = rows.through_jets(state.jets) + state.linear
     diagonal = gram_diagonal(kernels, rows.batches)
     nugget = jnp.maximum(plan.nugget, _SMALLEST_NUGGET)
     shrink = damping / (nugget + damping)
-    damped_noise = variance * (1.0 + damping / nugget) + damping * diagonal
+    damped_noise = rows.variance * (1.0 + damping / nugget) + damping * diagonal
     solved = plan.solve(kernels, rows, damped_noise, rows.target - shrink * applied, sweeps)
-
-    # Where the whole step leads.
-    jet_increments = solved.entries(kernels, residuals, blocks)
+    jet_increments = solved.entries(kernels, rows)
     cross = solved.cross(applied, state.weights)
     full = State(
         tuple(shrink * old + inc for old, inc in zip(state.jets, jet_increments, strict=True)),
@@ -159,61 +199,89 @@ def take_step(
         ),
         shrink**2 * state.norm_squared + 2.0 * shrink * cross + solved.norm_squared,
     )
-    inner_product = shrink * state.norm_squared + cross
-
-    def on_the_way(length: Float[Array, ""]) -> State:
-        back = 1.0 - length
-        mixed = jax.tree.map(lambda old, new: back * old + length * new, state, full)
-        norm_squared = (
-            back**2 * state.norm_squared
-            + 2.0 * back * length * inner_product
-            + length**2 * full.norm_squared
-        )
-        return eqx.tree_at(lambda s: s.norm_squared, mixed, norm_squared)
-
-    # How far to go.
-    spans = _spans(residuals, blocks)
-    allowed = variance + nugget * jnp.where(yardstick > 0, yardstick, diagonal)
-
-    def judged(candidate: State) -> tuple[Array, Array, Array]:
-        """Merit, mean square misfit, and the true residual."""
-        residual = true_residual(residuals, blocks, candidate.jets, candidate.linear)
-        misfit = jnp.sum(residual**2 / allowed)
-        return 0.5 * (candidate.norm_squared + misfit), misfit, residual
-
-    merit_before, _, _ = judged(state)
-    at_zero = true_residual(
-        residuals,
-        blocks,
-        tuple(map(jnp.zeros_like, state.jets)),
-        jnp.zeros_like(state.linear),
+    target = Target(
+        full,
+        shrink * state.norm_squared + cross,
+        damping == 0.0,
+        nugget,
+        diagonal,
+        solved.nugget,
+        solved.condition(),
+        solved.result,
+        jnp.isfinite(solved.weights).all(),
     )
-    merits = jax.vmap(lambda length: judged(on_the_way(length))[0])(lengths)
+
+    def tried(old: Array, new: Array) -> Array:
+        some = jax.vmap(lambda length: (1.0 - length) * old + length * new)(lengths)
+        return jnp.concatenate([old[None], jnp.zeros_like(old)[None], some])
+
+    every = tuple(map(tried, state.jets, full.jets)), tried(state.linear, full.linear)
+    return everywhere((target, every), solved.devices)
+
+
+@pointwise
+def _true_residuals(
+    residuals: tuple[Residual, ...],
+    blocks: tuple[Block, ...],
+    jets_there: tuple[Float[Array, "K _ _"], ...],
+    linear: Float[Array, "K M"],
+) -> tuple[Float[Array, "K M"], Float[Array, "K C"], Float[Array, "K C"]]:
+    """F(u) for several u; for each condition its root mean square and largest."""
+    rows = jax.vmap(lambda j, v: true_residual(residuals, blocks, j, v))(jets_there, linear)
+    parts = [rows[:, a:b] for a, b in _spans(residuals, blocks)]
+    counts = [b.active * len(r.components) for r, b in zip(residuals, blocks, strict=True)]
+    rms = [jnp.sqrt(jnp.sum(p**2, 1) / n) for p, n in zip(parts, counts, strict=True)]
+    return rows, jnp.stack(rms, 1), jnp.stack([jnp.max(jnp.abs(p), 1) for p in parts], 1)
+
+
+@pointwise
+def _part_of_step(
+    rows: Float[Array, "K M"],
+    rms: Float[Array, "K C"],
+    largest: Float[Array, "K C"],
+    variance: Float[Array, " M"],
+    state: State,
+    target: Target,
+    lengths: Float[Array, " L"],
+    yardstick: Float[Array, " M"],
+) -> Outcome:
+    """How far to go, from the true residuals of all states that `whole_step` has named."""
+    full = target.state
+    norms = (
+        (1.0 - lengths) ** 2 * state.norm_squared
+        + 2.0 * (1.0 - lengths) * lengths * target.inner_product
+        + lengths**2 * full.norm_squared
+    )
+    allowed = variance + target.smallest * jnp.where(yardstick > 0, yardstick, target.diagonal)
+    misfits = jnp.sum(rows**2 / allowed, axis=1)
+    merit_before = 0.5 * (state.norm_squared + misfits[0])
+    merits = 0.5 * (norms + misfits[2:])
     merits = jnp.where(jnp.isfinite(merits), merits, jnp.inf)
     close = (largest_change(state.jets, full.jets) <= _CLOSE) & (merits[0] <= 1.1 * merit_before)
     tied = merits[0] <= jnp.minimum(jnp.min(merits), merit_before) * (1.0 + _MERIT_ROUNDING)
-    length = lengths[jnp.where(close | tied, 0, jnp.argmin(merits))]
-    new = on_the_way(length)
-    whole = (length == 1.0) & (damping == 0.0)
-    merit, misfit, residual_now = judged(new)
-    outcome = Outcome(
+    which = jnp.where(close | tied, 0, jnp.argmin(merits))
+    length, merit = lengths[which], merits[which]
+    misfit = misfits[which + 2]
+    new = jax.tree.map(lambda old, new: (1.0 - length) * old + length * new, state, full)
+    new = eqx.tree_at(lambda s: s.norm_squared, new, norms[which])
+    whole = (length == 1.0) & target.undamped
+    return Outcome(
         new,
-        jnp.stack([jnp.sqrt(jnp.mean(residual_now[a:b] ** 2)) for a, b in spans]),
-        jnp.stack([jnp.max(jnp.abs(residual_now[a:b])) for a, b in spans]),
+        rms[which + 2],
+        largest[which + 2],
         merit_before,
         merit,
         close | (merit < merit_before * jnp.where(whole, 1 + _MERIT_ROUNDING, 1 - _MERIT_ROUNDING)),
         length,
         largest_change(state.jets, new.jets),
-        jnp.sqrt(jnp.mean(at_zero**2 / allowed)),
-        jnp.sqrt(misfit / rows.target.shape[0]),
-        diagonal,
-        solved.nugget,
-        solved.condition(),
-        solved.result,
-        jnp.isfinite(solved.weights).all() & jnp.isfinite(merit),
+        jnp.sqrt(misfits[1] / rows.shape[1]),
+        jnp.sqrt(misfit / rows.shape[1]),
+        target.diagonal,
+        target.nugget,
+        target.condition,
+        target.result,
+        target.finite & jnp.isfinite(merit),
     )
-    return everywhere(outcome, solved.devices)
 
 
 def true_residual(
@@ -241,8 +309,10 @@ def largest_change(
     return jnp.max(jnp.concatenate([*ratios, jnp.zeros(1)]))
 
 
-def _spans(residuals: tuple[Residual, ...], blocks: tuple[Block, ...]) -> list[tuple[int, int]]:
+def _spans(
+    residuals: tuple[Residual, ...], blocks: tuple[Block, ...]
+) -> tuple[tuple[int, int], ...]:
     """First row and end of the rows of each condition."""
     sizes = [b.count * len(r.components) for r, b in zip(residuals, blocks, strict=True)]
     ends = np.cumsum([0, *sizes]).tolist()
-    return list(pairwise(ends))
+    return tuple(pairwise(ends))

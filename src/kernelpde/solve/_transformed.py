@@ -102,7 +102,7 @@ def _(primals: Any, tangents: Any) -> Any:
         residuals, kernels, blocks = eqx.combine(changed, rest)
         rows = linearised(residuals, blocks, unflat(entries))
         solved = plan.solve(kernels, rows, rows.variance, rows.target, 0)
-        there = ravel_pytree(solved.entries(kernels, residuals, blocks))[0]
+        there = ravel_pytree(solved.entries(kernels, rows))[0]
         if plan.refinement:
             sweeps = jnp.where(iteration.control.polished, plan.refinement, 0)
             solved = plan.solve(kernels, rows, rows.variance, rows.target, sweeps)

@@ -1,11 +1,11 @@
 """The dense solver: one Cholesky factor of the Gram matrix of all rows."""
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from kernelpde.arrays import array
 from kernelpde.functionals import (
     Functionals,
     Kernels,
@@ -86,6 +86,10 @@ class DensePlan(AbstractPlan):
     solver: Dense
 
     @property
+    def takes_idle_rows(self) -> bool:
+        return True
+
+    @property
     def refinement(self) -> int:
         return self.solver.refinement
 
@@ -96,7 +100,7 @@ class DensePlan(AbstractPlan):
         self, residuals: tuple[Residual, ...], blocks: tuple[Block, ...]
     ) -> tuple[Float[Array, "_ _"], ...]:
         return tuple(
-            jnp.asarray(np.zeros((len(block.points), len(residual.terms))))
+            array(np.zeros((len(block.points), len(residual.terms))))
             for residual, block in zip(residuals, blocks, strict=True)
         )
 
@@ -128,11 +132,11 @@ class DensePlan(AbstractPlan):
             return stacked_matvec(kernels, rows.stacks, rows.stacks, vector, keep=keep)
 
         system = self.solver.factorize(gram_of_blocks(kernels, batches), noise, diagonal)
-        z = system.solve(rhs, sweeps, product)
         if isinstance(sweeps, int):
+            z = system.solve(rhs, sweeps, product)
             image = product(z) if sweeps else rhs - system.added * z
         else:
-            image = jax.lax.cond(sweeps > 0, product, lambda v: rhs - system.added * v, z)
+            z, image = system.solve_refined(rhs, sweeps, product)
         return DenseSolved(
             rows.stacks,
             z,

@@ -14,6 +14,7 @@ from jax.sharding import Mesh
 from jaxtyping import Array, Float, Int
 from scipy.spatial import KDTree
 
+from kernelpde.arrays import array
 from kernelpde.compiling import compiled
 from kernelpde.errors import InputError
 from kernelpde.functionals import Functionals, Kernels, Term, jets
@@ -52,7 +53,7 @@ def nearby(
     for n, (group, found) in enumerate(zip(groups, seen, strict=True)):
         members[n, : len(group)] = group
         rows[n, : len(found)] = found
-    return Nearby(jnp.asarray(members), jnp.asarray(rows))
+    return Nearby(array(members), array(rows))
 
 
 def local_jets(

@@ -27,6 +27,7 @@ import numpy as np
 from jax.sharding import Mesh
 from jaxtyping import Array, Float, Int
 
+from kernelpde.arrays import array
 from kernelpde.checking import real_number, whole_number
 from kernelpde.functionals import (
     Functionals,
@@ -196,20 +197,16 @@ class LowRankSolved(AbstractSolved):
         size = jnp.sum(stack.coefficients[:, 0] ** 2, axis=1)
         return jnp.where(size > 0, weights / jnp.where(size > 0, size, 1.0), 0.0) @ self.seen
 
-    def entries(
-        self, kernels: Kernels, residuals: tuple[Residual, ...], blocks: tuple[Block, ...]
-    ) -> tuple[Float[Array, "_ _"], ...]:
+    def entries(self, kernels: Kernels, rows: Rows) -> tuple[Float[Array, "_ _"], ...]:
         return tuple(
             rows_shared(
-                lambda points, model, parts, terms=residual.nonlinear_terms: jets(
-                    model, points, terms, parts
-                ),
-                block.points,
+                lambda points, model, parts, terms=terms: jets(model, points, terms, parts),
+                stack.points,
                 kernels,
                 self.expansion,
                 mesh=self.mesh,
             )
-            for residual, block in zip(residuals, blocks, strict=True)
+            for stack, terms in zip(rows.stacks, rows.nonlinear_terms, strict=True)
         )
 
 
@@ -238,9 +235,7 @@ class LowRankPlan(AbstractPlan):
             [found.coefficients, np.zeros((extra, found.coefficients.shape[1]))]
         )
         every = tuple(range(len(found.terms)))
-        stack = Stack(
-            jnp.asarray(points), jnp.asarray(coefficients[:, None]), found.terms, (every,)
-        )
+        stack = Stack(array(points), array(coefficients[:, None]), found.terms, (every,))
         return LowRankPlan(solver, stack, mesh)
 
     def zero(

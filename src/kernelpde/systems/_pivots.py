@@ -7,6 +7,7 @@ import numpy as np
 import scipy.linalg
 from jaxtyping import Array, Float
 
+from kernelpde.arrays import array
 from kernelpde.compiling import compiled
 from kernelpde.functionals import Functionals, Kernels, Term, gram, gram_diagonal
 from kernelpde.problem import Block, Residual
@@ -88,9 +89,7 @@ def _sample(residuals: tuple[Residual, ...], blocks: tuple[Block, ...], size: in
             column[:, terms.index(term)] = 1.0
             points.append(np.asarray(block.points)[chosen])
             coefficients.append(column)
-    return Functionals(
-        jnp.asarray(np.concatenate(points)), jnp.asarray(np.concatenate(coefficients)), terms
-    )
+    return Functionals(array(np.concatenate(points)), array(np.concatenate(coefficients)), terms)
 
 
 @compiled

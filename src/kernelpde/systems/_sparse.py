@@ -206,13 +206,11 @@ class SparseSolved(AbstractSolved):
         del coefficients
         return self.weights @ applied
 
-    def entries(
-        self, kernels: Kernels, residuals: tuple[Residual, ...], blocks: tuple[Block, ...]
-    ) -> tuple[Float[Array, "_ _"], ...]:
-        del kernels, blocks
+    def entries(self, kernels: Kernels, rows: Rows) -> tuple[Float[Array, "_ _"], ...]:
+        del kernels
         return tuple(
-            entries[:, list(residual.nonlinear)]
-            for residual, entries in zip(residuals, self.raw, strict=True)
+            entries[:, list(numbers)]
+            for numbers, entries in zip(rows.nonlinear, self.raw, strict=True)
         )
 
 

@@ -4,10 +4,10 @@ Values of the fields at all points come first, from coarse to fine, then all der
 values before those of equations.
 """
 
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int
 
+from kernelpde.arrays import array
 from kernelpde.functionals import Functionals, Term
 from kernelpde.problem import Block, Residual
 from kernelpde.systems._metric import Metric
@@ -92,7 +92,7 @@ def pool_of(
     names = tuple(sorted(set(kinds)))
     coefficients = np.zeros((start, len(names)))
     coefficients[np.arange(start), [names.index(kind) for kind in kinds]] = 1.0
-    pool = Functionals(jnp.asarray(np.concatenate(points)), jnp.asarray(coefficients), names)
+    pool = Functionals(array(np.concatenate(points)), array(coefficients), names)
     return pool, alias, groups
 
 

@@ -151,13 +151,11 @@ class AbstractSolved(eqx.Module):
         """bᵀ P⁻¹ b = ‖u‖² + (b - Φu)ᵀ T⁻¹ (b - Φu)."""
         return self.norm_squared + jnp.sum((rhs - self.image) ** 2 / self.added)
 
-    def entries(
-        self, kernels: Kernels, residuals: tuple[Residual, ...], blocks: tuple[Block, ...]
-    ) -> tuple[Float[Array, "_ _"], ...]:
+    def entries(self, kernels: Kernels, rows: Rows) -> tuple[Float[Array, "_ _"], ...]:
         """The entries of u at the points of each condition in which its residual is nonlinear."""
         return tuple(
-            jets(kernels, block.points, residual.nonlinear_terms, self.expansion)
-            for residual, block in zip(residuals, blocks, strict=True)
+            jets(kernels, stack.points, terms, self.expansion)
+            for stack, terms in zip(rows.stacks, rows.nonlinear_terms, strict=True)
         )
 
 
@@ -175,6 +173,11 @@ class AbstractPlan(eqx.Module):
     def nugget(self) -> float | Float[Array, ""]:
         """η, what a row may miss relative to its prior variance."""
         return self.solver.nugget
+
+    @property
+    def takes_idle_rows(self) -> bool:
+        """Whether rows may be added that are zero, for fewer programs to be compiled."""
+        return False
 
     @property
     def refinement(self) -> int:

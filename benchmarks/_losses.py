@@ -7,11 +7,11 @@ import jax.numpy as jnp
 import numpy as np
 
 import kernelpde as kp
-from kernelpde.bilevel import Loss, Parameters
 from kernelpde.functionals import gram_of_blocks
 from kernelpde.gallery import Example
-from kernelpde.problem import linearised
-from kernelpde.systems import DensePlan
+from kernelpde.learning import Loss, Parameters
+from kernelpde.linear_solvers import DenseState
+from kernelpde.problem import linearized
 
 
 def published_loss(
@@ -26,12 +26,12 @@ def published_loss(
             jnp.ones((len(block.points), len(residual.nonlinear)))
             for residual, block in zip(problem.residuals, blocks, strict=True)
         )
-        return linearised(problem.residuals, blocks, state)
+        return linearized(problem.residuals, blocks, state)
 
     others = {name: 1 for name in points if name != "equation"}
     training, validation = rows(points, 0), rows({"equation": batch, **others}, 1)
     weights = jnp.asarray([1.0] * batch + [0.0] * len(others))
-    plan = DensePlan(kp.Dense(nugget=1e-10, refinement=0))
+    plan = DenseState(kp.Dense(nugget=1e-10, refinement=0))
     loss = Loss(Parameters.of(problem.kernels), training, validation, weights, plan, None)
     matrix = np.asarray(eqx.filter_jit(gram_of_blocks)(problem.kernels, training.batches))
     scale = 1 / np.sqrt(np.diag(matrix))

@@ -41,8 +41,8 @@ def curves() -> None:
     for name, found in _without_environment(results("processes")):
         counts = [run["processes"] for run in found["runs"]]
         gains = [found["runs"][0]["seconds"] / run["seconds"] for run in found["runs"]]
-        colour = COLOURS[name.replace(" ", "-")]
-        axis.plot(counts, gains, "o-", ms=4, lw=1.5, color=colour, label=name)
+        color = COLOURS[name.replace(" ", "-")]
+        axis.plot(counts, gains, "o-", ms=4, lw=1.5, color=color, label=name)
     axis.plot([1, 2], [1, 2], ":", color="0.5", label="ideal")
     axis.set(title="learning step, speed-up", xlabel="processes of one core", xticks=[1, 2])
     axis.legend(fontsize=8)

@@ -28,7 +28,7 @@ def main() -> None:
                     example.points,
                     seed=seed,
                     sampling=sampling,
-                    solver=kp.Dense(nugget=1e-12, refinement=refinement),
+                    linear_solver=kp.Dense(nugget=1e-12, refinement=refinement),
                     max_steps=10,
                 )
                 errors.append(example.errors(solution)["u"])

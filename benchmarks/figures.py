@@ -21,9 +21,9 @@ from matplotlib import pyplot as plt
 from scipy.stats import binom
 
 import kernelpde as kp
-from kernelpde.bilevel._run import Run
-from kernelpde.bilevel._starting import compare_starts
 from kernelpde.gallery import Example, burgers, darcy, eikonal, elliptic
+from kernelpde.learning._run import Run
+from kernelpde.learning._starting import compare_starts
 
 FIGURES = Path(__file__).parent.parent / "docs" / "figures"
 STARTS = (0.01, 0.05, 0.1, 0.5, 1.0, 2.0, 3.0)
@@ -39,12 +39,12 @@ STYLE: Any = {
 
 
 def paths() -> None:
-    """The lengthscale after every factorisation, from seven starts."""
+    """The lengthscale after every factorization, from seven starts."""
     figure, axes = plt.subplots(1, 2, figsize=(9, 3.6), sharey=True, layout="constrained")
-    colours = mpl.colormaps["viridis"](np.linspace(0, 0.92, len(STARTS)))
+    colors = mpl.colormaps["viridis"](np.linspace(0, 0.92, len(STARTS)))
     titles = {True: "default: starts compared first", False: "begin as given (starts=False)"}
     for axis, (compare, title) in zip(axes, titles.items(), strict=True):
-        for start, colour in zip(STARTS, colours, strict=True):
+        for start, color in zip(STARTS, colors, strict=True):
             learned = kp.learn(
                 elliptic(start).problem,
                 TRAINING,
@@ -54,12 +54,12 @@ def paths() -> None:
                 final={"equation": 100, "boundary": 40},
             )
             steps = [
-                (r.factorisations, r.hyperparameters["u"]["lengthscale"]) for r in learned.history
+                (r.factorizations, r.hyperparameters["u"]["lengthscale"]) for r in learned.history
             ]
             made, lengthscales = zip((0, start), *steps, strict=True)
-            axis.plot(made, lengthscales, "o-", ms=3, lw=1.4, color=colour, label=f"{start:g}")
+            axis.plot(made, lengthscales, "o-", ms=3, lw=1.4, color=color, label=f"{start:g}")
         axis.axhspan(0.1, 0.2, color="0.5", alpha=0.15, lw=0)
-        axis.set(title=title, xlabel="factorisations", yscale="log")
+        axis.set(title=title, xlabel="factorizations", yscale="log")
     axes[0].set_ylabel("lengthscale")
     axes[1].legend(title="from", fontsize=8, title_fontsize=8, loc="lower right")
     figure.savefig(FIGURES / "learning-paths.png")
@@ -73,7 +73,7 @@ def landscape() -> None:
         problem,
         problem.collocate(TRAINING, sampling="uniform"),
         kp.HeldOut(),
-        kp.OuterLevenbergMarquardt(),
+        kp.learning.LevenbergMarquardt(),
         None,
         kp.LevenbergMarquardt(),
         kp.Dense(nugget=1e-10, refinement=0),
@@ -83,14 +83,14 @@ def landscape() -> None:
     common = elliptic(0.2).problem.kernels
     compare_starts(run)
     figure, (axis, beside) = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
-    for step, colour in enumerate(mpl.colormaps["viridis"](np.linspace(0, 0.92, 5))):
+    for step, color in enumerate(mpl.colormaps["viridis"](np.linspace(0, 0.92, 5))):
         loss, _, _ = run.loss(common)
         evaluate = run.evaluate(loss)
         values = [evaluate(np.log([at])).loss for at in lengthscales]
-        axis.loglog(lengthscales, np.sqrt(values), color=colour, lw=1.5, label=f"{step}")
+        axis.loglog(lengthscales, np.sqrt(values), color=color, lw=1.5, label=f"{step}")
         best = float(np.exp(run.theta[0]))
         if step:
-            axis.plot(best, np.interp(best, lengthscales, np.sqrt(values)), "o", color=colour, ms=5)
+            axis.plot(best, np.interp(best, lengthscales, np.sqrt(values)), "o", color=color, ms=5)
         run.step(1e-3)
     axis.legend(title="Gauss-Newton step", fontsize=8, title_fontsize=8)
     axis.set(xlabel="lengthscale", ylabel="root of the outer loss", title="what learning sees")
@@ -127,14 +127,14 @@ def inversion() -> None:
             (deviation, (0, spread), "magma"),
             (error, (0, spread), "magma"),
         )
-        for axis, title, (values, limits, colours) in zip(row, titles, panels, strict=True):
+        for axis, title, (values, limits, colors) in zip(row, titles, panels, strict=True):
             shown = axis.imshow(
                 values.reshape(side, side).T,
                 origin="lower",
                 extent=(0, 1, 0, 1),
                 vmin=limits[0],
                 vmax=limits[1],
-                cmap=colours,
+                cmap=colors,
             )
             figure.colorbar(shown, ax=axis, shrink=0.75, format="%.3g")
             axis.set(title=f"{label}: {title}", xticks=(0, 0.5, 1), yticks=(0, 0.5, 1))
@@ -169,9 +169,9 @@ def rough(example: Example, extent: tuple[float, float, float, float]) -> None:
         example.problem,
         example.training,
         sampling=example.sampling,
-        solver=kp.Dense(nugget=max(example.nugget, 1e-10), refinement=0),
+        linear_solver=kp.Dense(nugget=max(example.nugget, 1e-10), refinement=0),
         final=example.points,
-        final_solver=kp.Dense(nugget=example.nugget),
+        final_linear_solver=kp.Dense(nugget=example.nugget),
         throw=False,
     )
     side = int(np.sqrt(len(example.grid)))
@@ -188,13 +188,13 @@ def rough(example: Example, extent: tuple[float, float, float, float]) -> None:
     figure, axes = plt.subplots(
         1, len(panels), figsize=(3.1 * len(panels), 2.9), layout="constrained"
     )
-    for axis, (numbers, title, colours) in zip(axes, panels, strict=True):
+    for axis, (numbers, title, colors) in zip(axes, panels, strict=True):
         shown = axis.imshow(
             numbers.reshape(side, side).T,
             origin="lower",
             extent=extent,
             aspect="auto",
-            cmap=colours,
+            cmap=colors,
             interpolation="bilinear",
         )
         figure.colorbar(shown, ax=axis, shrink=0.85, format="%.2g")

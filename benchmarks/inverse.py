@@ -72,7 +72,7 @@ def unlearned(example: Example, seed: int) -> dict[str, Any]:
         example.points,
         seed=seed,
         sampling=example.sampling,
-        solver=kp.Dense(nugget=example.nugget, refinement=0),
+        linear_solver=kp.Dense(nugget=example.nugget, refinement=0),
         throw=False,
     )
     return {"seed": seed, **judged(example, solution)}
@@ -91,7 +91,7 @@ def learned(example: Example, seed: int) -> dict[str, Any]:
             for field, values in result.problem.hyperparameters.items()
         },
         "largest move in the last five steps": last_moves(result.history),
-        "factorisations": result.factorisations,
+        "factorizations": result.factorizations,
         "result": result.result.name,
         "seconds": time.perf_counter() - started,
     }
@@ -199,7 +199,7 @@ def covered(seed: int) -> dict[str, Any]:
     solution = kp.solve(
         problem,
         {"equation": 40, "ends": 2},
-        solver=kp.Dense(nugget=1e-10, refinement=0),
+        linear_solver=kp.Dense(nugget=1e-10, refinement=0),
         throw=False,
     )
     places = np.sort(rng.random(5))
@@ -292,7 +292,7 @@ def run_speed() -> None:
     example = darcy(0.2, observations=200)
     counts = {"equation": 1600, "boundary": 200}
     solution = kp.solve(
-        example.problem, counts, solver=kp.Dense(nugget=1e-10, refinement=0), throw=False
+        example.problem, counts, linear_solver=kp.Dense(nugget=1e-10, refinement=0), throw=False
     )
     posterior = kp.posterior(solution)
     places = np.random.default_rng(0).random((10_000, 2))

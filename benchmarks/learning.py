@@ -40,7 +40,7 @@ def run(example: Example, seed: int, **options: Any) -> dict[str, Any]:
         "errors": example.errors(learned.solution)["u"],
         "interior_error": float(np.sqrt(np.mean(error[~edge] ** 2))),
         "boundary_error": float(np.sqrt(np.mean(error[edge] ** 2))),
-        "factorisations": learned.factorisations,
+        "factorizations": learned.factorizations,
         "converged": learned.converged,
         "seconds": time.perf_counter() - started,
     }
@@ -56,7 +56,7 @@ def paper() -> Iterator[tuple[str, Run]]:
                 seed,
                 optimizer=kp.paper_adam(),
                 validation=kp.HeldOut(batch=200, weights={"boundary": 0.0}),
-                method=kp.GaussNewton(),
+                solver=kp.GaussNewton(),
                 starts=False,
                 tolerance=0.0,
                 throw=False,
@@ -79,18 +79,18 @@ def plans() -> Iterator[tuple[str, Run]]:
     everything = elliptic(1.0).points
     options: dict[str, dict[str, Any]] = {
         "held out": {},
-        "fresh": {"validation": kp.Fresh()},
-        "10 folds": {"validation": kp.Folds(10)},
-        "leave one out": {"validation": kp.Folds()},
+        "fresh": {"validation": kp.Resampled()},
+        "10 folds": {"validation": kp.KFold(10)},
+        "leave one out": {"validation": kp.KFold()},
         "relaxed": {"solver": kp.Dense(nugget=1e-8, refinement=0)},
         "leave one out, 1200 points": {
-            "validation": kp.Folds(),
+            "validation": kp.KFold(),
             "final": TRAINING,
             "solver": FINE,
             "final_solver": FINE,
         },
         "leave one out, 2100 points": {
-            "validation": kp.Folds(),
+            "validation": kp.KFold(),
             "points": everything,
             "solver": FINE,
         },
@@ -106,7 +106,12 @@ def best_lengthscale(seed: int) -> dict[str, Any]:
     for lengthscale in np.geomspace(0.1, 0.25, 24):
         example = elliptic(float(lengthscale))
         solution = kp.solve(
-            example.problem, TRAINING, seed=seed, sampling="uniform", solver=FINE, throw=False
+            example.problem,
+            TRAINING,
+            seed=seed,
+            sampling="uniform",
+            linear_solver=FINE,
+            throw=False,
         )
         found[float(lengthscale)] = example.errors(solution)["u"]
     best = min(found, key=lambda at: found[at]["l2"])
@@ -117,7 +122,10 @@ def additive() -> Iterator[tuple[str, Run]]:
     """The additive kernel; also with the nugget of the paper in the final solve."""
     yield "default", lambda seed: run(elliptic_additive(1.0), seed)
     published = kp.Dense(nugget=1e-10)
-    yield "nugget 1e-10", lambda seed: run(elliptic_additive(1.0), seed, final_solver=published)
+    yield (
+        "nugget 1e-10",
+        lambda seed: run(elliptic_additive(1.0), seed, final_linear_solver=published),
+    )
 
 
 def _burgers_like(x, u):
@@ -130,7 +138,7 @@ def _given(x, u):
 
 
 def hypergradient() -> Iterator[tuple[str, Run]]:
-    """Kernels learned with the linearised and with the exact hypergradient."""
+    """Kernels learned with the linearized and with the exact hypergradient."""
     square = kp.Box(x=(0, 1), y=(0, 1))
     problems = {
         "elliptic": elliptic(kernel=kp.Gaussian([0.2, 0.2])).problem,
@@ -157,16 +165,16 @@ def both_gradients(problem: kp.Problem, points: dict[str, int], seed: int) -> di
     """Two learned kernels, and how far apart their solutions are."""
     grid = product_grid(np.linspace(0, 1, 40), np.linspace(0, 1, 40))
     found, values = {}, []
-    for which in ("linearised", "exact"):
+    for which in ("linearized", "exact"):
         learned = kp.learn(
             problem, points, seed=seed, hypergradient=which, final=points, throw=False
         )
         found[which] = {
             "lengthscales": learned.problem.hyperparameters["u"]["lengthscale"].tolist(),
-            "factorisations": learned.factorisations,
+            "factorizations": learned.factorizations,
         }
         values.append(np.asarray(learned.solution["u"](grid)))
-    scales = [np.log(found[w]["lengthscales"]) for w in ("linearised", "exact")]
+    scales = [np.log(found[w]["lengthscales"]) for w in ("linearized", "exact")]
     return {
         "seed": seed,
         **found,
@@ -190,7 +198,7 @@ def summary(runs: list[dict[str, Any]]) -> dict[str, Any]:
         **of("median linf", np.median, lambda r: r["errors"]["linf"]),
         **of("median interior error", np.median, lambda r: r["interior_error"]),
         **of("median boundary error", np.median, lambda r: r["boundary_error"]),
-        **of("most factorisations", np.max, lambda r: r["factorisations"]),
+        **of("most factorizations", np.max, lambda r: r["factorizations"]),
         **of("median seconds", np.median, lambda r: r["seconds"]),
         **of(
             "median change of a log lengthscale",

@@ -2,7 +2,7 @@
 
     python benchmarks/learning_speed.py
 
-writes `results/learning-speed.json`. Times are multiples of one LAPACK Cholesky factorisation of
+writes `results/learning-speed.json`. Times are multiples of one LAPACK Cholesky factorization of
 the same size in the same run; memory is in matrices of that size.
 """
 
@@ -21,8 +21,8 @@ import scipy.linalg
 from _losses import published_loss
 from _report import against_cholesky, seconds, write
 
-from kernelpde.bilevel._evaluation import loss_and_normal
 from kernelpde.gallery import elliptic
+from kernelpde.learning._evaluation import loss_and_normal
 
 SIZES = {1200: {"equation": 900, "boundary": 300}, 4200: {"equation": 3600, "boundary": 600}}
 
@@ -52,7 +52,7 @@ from kernelpde.gallery import elliptic
 example = elliptic(1.0)
 learned = kp.learn(example.problem, {"equation": 900, "boundary": 300}, seed=int(SEED),
                    sampling="uniform", final=example.points)
-print(time.time(), example.errors(learned.solution)["u"]["l2"], learned.factorisations)
+print(time.time(), example.errors(learned.solution)["u"]["l2"], learned.factorizations)
 """
 
 
@@ -73,7 +73,7 @@ def time_to_accuracy() -> dict[str, Any]:
                 "seed": seed,
                 "seconds": float(answer[0]) - started,
                 "l2": float(answer[1]),
-                "factorisations": int(answer[2]),
+                "factorizations": int(answer[2]),
             }
         )
     random = np.random.default_rng(0).standard_normal((2100, 2100))
@@ -85,7 +85,7 @@ def time_to_accuracy() -> dict[str, Any]:
     middle = statistics.median(run["seconds"] for run in runs)
     return {
         "median seconds": middle,
-        "in factorisations at 2100": middle / factor,
+        "in factorizations at 2100": middle / factor,
         "worst l2": max(run["l2"] for run in runs),
         "runs": runs,
     }

@@ -57,8 +57,8 @@ class Waves:
     def __call__(self, x):
         value = jnp.sin(self.waves @ (x - self.origin) + self.phases) @ self.weights
         if self.bump is not None:
-            centre, width = self.bump
-            apart = (x - self.origin) / self.extents - centre
+            center, width = self.bump
+            apart = (x - self.origin) / self.extents - center
             value = value + jnp.exp(-jnp.sum(apart**2) / width**2)
         return self.size * value
 
@@ -444,7 +444,7 @@ def learned(name: str, seed: int) -> dict[str, Any]:
             for v in f.values()
         ],
         "extents": found.extents.tolist(),
-        "factorizations": result.factorisations,
+        "factorizations": result.factorizations,
         "seconds": seconds,
     }
 

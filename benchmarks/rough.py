@@ -22,11 +22,11 @@ from _losses import published_loss
 from _report import against_cholesky, measure, seconds, write
 
 import kernelpde as kp
-from kernelpde.bilevel import Parameters
-from kernelpde.bilevel._evaluation import damped_direction, loss_and_gradient
 from kernelpde.compiling import compiled
 from kernelpde.functionals import gram_of_blocks
 from kernelpde.gallery import EXAMPLES, Example, burgers
+from kernelpde.learning import Parameters
+from kernelpde.learning._evaluation import damped_direction, loss_and_gradient
 
 
 def learning_nugget(example: Example) -> float:
@@ -41,9 +41,9 @@ def learned(example: Example, seed: int, **options: Any) -> dict[str, Any]:
         example.training,
         seed=seed,
         sampling=example.sampling,
-        solver=kp.Dense(nugget=learning_nugget(example), refinement=0),
+        linear_solver=kp.Dense(nugget=learning_nugget(example), refinement=0),
         final=example.points,
-        final_solver=kp.Dense(nugget=example.nugget),
+        final_linear_solver=kp.Dense(nugget=example.nugget),
         throw=False,
         **options,
     )
@@ -53,7 +53,7 @@ def learned(example: Example, seed: int, **options: Any) -> dict[str, Any]:
         "seed": seed,
         "parameters": parameters,
         "errors": example.errors(found.solution),
-        "factorisations": found.factorisations,
+        "factorizations": found.factorizations,
         "steps": len(found.history),
         "seconds": took,
         "stopped": found.result.name,
@@ -69,7 +69,7 @@ def unlearned(example: Example, seed: int) -> dict[str, Any]:
         example.points,
         seed=seed,
         sampling=example.sampling,
-        solver=kp.Dense(nugget=example.nugget),
+        linear_solver=kp.Dense(nugget=example.nugget),
         throw=False,
     )
     return {"seed": seed, "errors": example.errors(solution), "final": solution.result.name}
@@ -115,7 +115,7 @@ def published_adam() -> None:
             seed,
             optimizer=kp.Optax(optax.adam(1e-3), steps=50),
             validation=kp.HeldOut(batch=200, weights={"ends": 0.0, "initial": 0.0}),
-            method=kp.GaussNewton(),
+            solver=kp.GaussNewton(),
             starts=False,
             tolerance=0.0,
             max_steps=20,

@@ -23,11 +23,11 @@ import scipy.linalg
 from _report import write
 
 import kernelpde as kp
-from kernelpde.bilevel import Loss, Parameters
-from kernelpde.bilevel._evaluation import loss_and_normal, loss_and_state
 from kernelpde.gallery import Example, darcy, elliptic
-from kernelpde.problem import linearised
-from kernelpde.systems import chosen
+from kernelpde.learning import Loss, Parameters
+from kernelpde.learning._evaluation import loss_and_normal, loss_and_state
+from kernelpde.linear_solvers import chosen
+from kernelpde.problem import linearized
 
 SIZES = {
     "low-rank": (10_000, 100_000, 1_000_000),
@@ -56,7 +56,7 @@ def solved(case: str, rows: int) -> dict[str, Any]:
     example = example_for(case)
     solver = {"dense": kp.Dense(), "sparse": kp.Sparse(), "low-rank": kp.LowRank()}[case]
     begun = time.perf_counter()
-    solution = kp.solve(example.problem, points_for(rows), solver=solver)
+    solution = kp.solve(example.problem, points_for(rows), linear_solver=solver)
     seconds = time.perf_counter() - begun
     return {
         "rows": rows,
@@ -67,7 +67,7 @@ def solved(case: str, rows: int) -> dict[str, Any]:
         "seconds of a step, compiled": statistics.median(
             record.seconds for record in solution.history[1:]
         ),
-        "solver": solution.solver,
+        "solver": solution.linear_solver,
     }
 
 
@@ -76,8 +76,8 @@ def agreed(rows: int) -> dict[str, Any]:
     report: dict[str, Any] = {"rows": rows}
     for case, solver in (("low-rank", kp.LowRank()), ("sparse", kp.Sparse())):
         example = example_for(case)
-        dense = kp.solve(example.problem, points_for(rows), solver=kp.Dense(solver.nugget))
-        other = kp.solve(example.problem, points_for(rows), solver=solver)
+        dense = kp.solve(example.problem, points_for(rows), linear_solver=kp.Dense(solver.nugget))
+        other = kp.solve(example.problem, points_for(rows), linear_solver=solver)
         apart = np.asarray(other["u"](example.grid)) - np.asarray(dense["u"](example.grid))
         report[case] = {
             "rms difference": float(np.sqrt(np.mean(apart**2))),
@@ -100,7 +100,7 @@ def loss_of(example: Example, rows: int, solver: Any, mesh=None) -> tuple[Loss, 
         exact = 0.99 * example.references["u"](np.asarray(blocks[0].points))
         nothing = jnp.zeros((len(blocks[1].points), 0))
         entries = (jnp.asarray(exact)[:, None], nothing)
-        return blocks, linearised(problem.residuals, blocks, entries)
+        return blocks, linearized(problem.residuals, blocks, entries)
 
     blocks, training = at(points_for(rows), 0)
     others, validation = at({"equation": 1000, "boundary": 100}, 1)
@@ -152,7 +152,7 @@ def stepped(case: str, rows: int) -> dict[str, Any]:
 
 
 _SCIPY = 14_000
-"""The parallel factorisation of OpenBLAS ends the process above some 15,000 rows."""
+"""The parallel factorization of OpenBLAS ends the process above some 15,000 rows."""
 
 
 def cholesky_seconds(rows: int) -> float:
@@ -172,15 +172,15 @@ def learned(rows: int) -> dict[str, Any]:
     """Ten outer steps with the sparse solver, from a lengthscale that is too short."""
     example = elliptic(kernel=kp.Matern(3.5, 0.1))
     solver = kp.Sparse(nugget=1e-10, radius=4.0, preconditioner_radius=4.0)
-    before = kp.solve(example.problem, points_for(rows), solver=solver)
+    before = kp.solve(example.problem, points_for(rows), linear_solver=solver)
     begun = time.perf_counter()
     found = kp.learn(
         example.problem,
         points_for(rows),
         validation=kp.HeldOut(points={"equation": 1000, "boundary": 100}),
-        optimizer=kp.OuterLevenbergMarquardt(steps=1),
-        solver=solver,
-        final_solver=solver,
+        optimizer=kp.learning.LevenbergMarquardt(steps=1),
+        linear_solver=solver,
+        final_linear_solver=solver,
         starts=False,
         max_steps=10,
         tolerance=0.0,
@@ -191,7 +191,7 @@ def learned(rows: int) -> dict[str, Any]:
     return {
         "rows": rows,
         "outer steps": len(found.history),
-        "evaluations": found.factorisations,
+        "evaluations": found.factorizations,
         "seconds": time.perf_counter() - begun,
         "l2 before": example.errors(before)["u"]["l2"],
         "l2 after": example.errors(found.solution)["u"]["l2"],
@@ -209,14 +209,14 @@ def inverse() -> dict[str, Any]:
     stages = [
         {
             "outer steps": len(found.history),
-            "evaluations": found.factorisations,
+            "evaluations": found.factorizations,
             **judged(few, found.solution, begun),
         }
     ]
     begun = time.perf_counter()
     problem = many.problem.with_kernels(found.kernels)
     solver = kp.Automatic(nugget=1e-10, refinement=0)
-    solution = kp.solve(problem, {"equation": 38_000, "boundary": 2_000}, solver=solver)
+    solution = kp.solve(problem, {"equation": 38_000, "boundary": 2_000}, linear_solver=solver)
     stages.append({"outer steps": 0, "evaluations": 0, **judged(many, solution, begun)})
     return {"stages": stages}
 
@@ -228,7 +228,7 @@ def judged(example: Example, solution: kp.Solution, begun: float) -> dict[str, A
     missed = np.asarray(solution["a"](example.grid)) - example.references["a"](example.grid)
     return {
         "rows": sum(block.count for block in solution.blocks),
-        "solver": solution.solver,
+        "solver": solution.linear_solver,
         "seconds": seconds,
         "seconds for standard deviations": time.perf_counter() - begun - seconds,
         "relative error of a": example.errors(solution)["a"]["relative"],

@@ -19,9 +19,9 @@ from _report import against_cholesky, write
 import kernelpde as kp
 from kernelpde.functionals import gram_of_blocks
 from kernelpde.gallery import elliptic
-from kernelpde.problem import linearised
-from kernelpde.solve import take_step, zero_state
-from kernelpde.systems import DensePlan
+from kernelpde.gauss_newton import take_step, zero_state
+from kernelpde.linear_solvers import DenseState
+from kernelpde.problem import linearized
 
 
 def assembled(kernel: kp.AbstractKernel, points: dict[str, int]):
@@ -32,7 +32,7 @@ def assembled(kernel: kp.AbstractKernel, points: dict[str, int]):
         jnp.ones((len(block.points), len(residual.nonlinear)))
         for residual, block in zip(problem.residuals, blocks, strict=True)
     )
-    batches = linearised(problem.residuals, blocks, state).batches
+    batches = linearized(problem.residuals, blocks, state).batches
     matrix = np.asarray(gram_of_blocks(problem.kernels, batches))
     scale = 1 / np.sqrt(np.diag(matrix))
     return problem, batches, scale[:, None] * matrix * scale + 1e-8 * np.eye(len(matrix))
@@ -47,7 +47,7 @@ def gram_ratio(kernel: kp.AbstractKernel) -> dict[str, float]:
 def step_ratio() -> dict[str, float]:
     problem, _, matrix = assembled(kp.Gaussian(0.2), {"equation": 1800, "boundary": 300})
     blocks = problem.collocate({"equation": 1800, "boundary": 300}, sampling="uniform")
-    plan = DensePlan(kp.Dense(nugget=1e-12))
+    plan = DenseState(kp.Dense(nugget=1e-12))
     state = zero_state(problem.residuals, blocks, plan)
     lengths = jnp.asarray(kp.LevenbergMarquardt().lengths)
 

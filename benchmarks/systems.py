@@ -3,7 +3,7 @@
     python benchmarks/systems.py schrodinger|gray-scott|windows
 
 writes `results/systems-NAME.json`, anew after every run. Final solves are at fresh points, with the
-paper's numbers of points. Times are also given in Cholesky factorisations of the same size.
+paper's numbers of points. Times are also given in Cholesky factorizations of the same size.
 `windows` goes on to t = 4 with the kernels of the first run of `schrodinger`.
 """
 
@@ -28,7 +28,7 @@ SAMPLING = "halton"
 
 
 def cholesky_seconds(size: int) -> float:
-    """Median time of one LAPACK factorisation."""
+    """Median time of one LAPACK factorization."""
     random = np.random.default_rng(0).standard_normal((size, size))
     matrix = random @ random.T + size * np.eye(size)
     return statistics.median(
@@ -79,7 +79,7 @@ def learned(example: Example, seed: int, sampling: str = SAMPLING) -> tuple[Any,
             field: {name: value.tolist() for name, value in values.items()}
             for field, values in result.problem.hyperparameters.items()
         },
-        "factorisations": result.factorisations,
+        "factorizations": result.factorizations,
         "result": result.result.name,
         "solution": result.solution.result.name,
         "learning_seconds": ended[-1],
@@ -157,7 +157,7 @@ def summary(runs: list[dict[str, Any]]) -> dict[str, Any]:
         for field in runs[0]["errors"]
         for norm in ("l2", "linf")
     }
-    for name in ("factorisations", "learning_in_choleskys", "learning_seconds"):
+    for name in ("factorizations", "learning_in_choleskys", "learning_seconds"):
         if name in runs[0]:
             found[f"most {name}"] = max(r[name] for r in runs)
     return found

@@ -1,4 +1,4 @@
-"""A travelling front: reaction against diffusion in space and time.
+"""A traveling front: reaction against diffusion in space and time.
 
 Fisher's equation uₜ = 0.01 uₓₓ + u (1 - u) for a population that spreads into empty land, all of
 space and time solved for at once. The ends are closed.

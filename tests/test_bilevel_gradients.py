@@ -7,20 +7,20 @@ import numpy as np
 import pytest
 
 import kernelpde as kp
-from kernelpde.bilevel import (
+from kernelpde.functionals import concatenate, gram
+from kernelpde.gallery import elliptic
+from kernelpde.learning import (
+    Linearization,
     Loss,
     Parameters,
-    View,
     fold_residual,
     inner_map,
     leave_one_out_residual,
     outer_roots,
 )
-from kernelpde.bilevel._evaluation import loss_and_gradient, loss_and_normal, losses
-from kernelpde.functionals import concatenate, gram
-from kernelpde.gallery import elliptic
-from kernelpde.problem import linearised
-from kernelpde.systems import DensePlan
+from kernelpde.learning._evaluation import loss_and_gradient, loss_and_normal, losses
+from kernelpde.linear_solvers import DenseState
+from kernelpde.problem import linearized
 
 KERNEL = 1.3 * kp.Gaussian([0.25, 0.35]) + kp.Polynomial(2)
 
@@ -32,11 +32,11 @@ def state(problem, blocks, seed=0):
         jnp.asarray(rng.standard_normal((len(b.points), len(r.nonlinear))))
         for r, b in zip(problem.residuals, blocks, strict=True)
     )
-    return View(entries, jnp.zeros(sum(len(b.points) for b in blocks)))
+    return Linearization(entries, jnp.zeros(sum(len(b.points) for b in blocks)))
 
 
 def setting(
-    kernel=KERNEL, noise=0.0, nugget=1e-6, folds=None, regularizer=None, standardised=False
+    kernel=KERNEL, noise=0.0, nugget=1e-6, folds=None, regularizer=None, standardized=False
 ):
     square = kp.Box(x=(0, 1), y=(0, 1))
     problem = kp.Problem(
@@ -47,18 +47,18 @@ def setting(
         fields=[kp.Field("u", kernel)],
     )
     blocks = problem.collocate({"equation": 40, "boundary": 20})
-    rows = linearised(problem.residuals, blocks, state(problem, blocks).jets)
+    rows = linearized(problem.residuals, blocks, state(problem, blocks).jets)
     validation = None
     count = len(rows.target)
     if folds is None:
         others = problem.collocate({"equation": 25, "boundary": 10}, seed=1)
-        validation = linearised(problem.residuals, others, state(problem, others, 1).jets)
+        validation = linearized(problem.residuals, others, state(problem, others, 1).jets)
         count = len(validation.target)
     weights = jnp.asarray(np.random.default_rng(2).random(count))
-    solver = DensePlan(kp.Dense(nugget=nugget, refinement=0))
+    solver = DenseState(kp.Dense(nugget=nugget, refinement=0))
     parameters = Parameters.of(problem.kernels)
     return problem, Loss(
-        parameters, rows, validation, weights, solver, regularizer, folds or (), standardised
+        parameters, rows, validation, weights, solver, regularizer, folds or (), standardized
     )
 
 
@@ -72,8 +72,8 @@ FOLDS = tuple(np.array_split(np.random.default_rng(3).permutation(60), 4))
         {"noise": 0.3},
         {"folds": FOLDS},
         {"folds": "one"},
-        {"folds": FOLDS, "standardised": True},
-        {"folds": "one", "standardised": True},
+        {"folds": FOLDS, "standardized": True},
+        {"folds": "one", "standardized": True},
         {"regularizer": kp.LogNormal(0.5, 2.0)},
         {"regularizer": kp.L2(0.3)},
         {"regularizer": kp.L1(0.3)},
@@ -143,7 +143,7 @@ def test_a_batch_of_starts_has_the_losses_of_each_by_itself():
 
 def test_inner_map_is_the_representer_formula():
     problem, loss = setting(noise=0.2)
-    inner = inner_map(problem.kernels, loss.rows, DensePlan(kp.Dense(nugget=0.0, refinement=0)))
+    inner = inner_map(problem.kernels, loss.rows, DenseState(kp.Dense(nugget=0.0, refinement=0)))
     union = concatenate(loss.rows.batches)
     matrix = np.asarray(gram(problem.kernels, union, union))
     expected = np.linalg.solve(matrix + np.diag(loss.rows.variance), loss.rows.target)
@@ -152,7 +152,7 @@ def test_inner_map_is_the_representer_formula():
 
 
 def refit(problem, rows, solver, left_out):
-    """Predict some rows from all others, with a factorisation of its own."""
+    """Predict some rows from all others, with a factorization of its own."""
     union = concatenate(rows.batches)
     kept = np.setdiff1d(np.arange(len(rows.target)), left_out)
     matrix = np.asarray(gram(problem.kernels, union, union))
@@ -164,7 +164,7 @@ def refit(problem, rows, solver, left_out):
 
 
 @pytest.mark.parametrize("noise", [0.0, 0.3])
-def test_folds_from_one_factorisation_equal_refits(noise):
+def test_folds_from_one_factorization_equal_refits(noise):
     problem, loss = setting(noise=noise, nugget=1e-4)
     inner = inner_map(problem.kernels, loss.rows, loss.plan)
     found = fold_residual(inner, FOLDS)
@@ -173,7 +173,7 @@ def test_folds_from_one_factorisation_equal_refits(noise):
         np.testing.assert_allclose(found[fold], expected, rtol=1e-6, atol=1e-8)
 
 
-def test_leave_one_out_from_one_factorisation_equals_refits():
+def test_leave_one_out_from_one_factorization_equals_refits():
     problem, loss = setting(nugget=1e-4)
     inner = inner_map(problem.kernels, loss.rows, loss.plan)
     found = leave_one_out_residual(inner)
@@ -183,9 +183,9 @@ def test_leave_one_out_from_one_factorisation_equals_refits():
 
 
 @pytest.mark.parametrize("folds", [FOLDS, tuple(np.arange(60)[:, None])], ids=["folds", "one"])
-def test_standardised_folds_are_the_predictive_density_at_its_best_amplitude(folds):
+def test_standardized_folds_are_the_predictive_density_at_its_best_amplitude(folds):
     """min over a of Σ_F -log N(b_F; mean, a² cov) from refits, against the loss."""
-    problem, loss = setting(noise=0.3, nugget=1e-4, folds=FOLDS, standardised=True)
+    problem, loss = setting(noise=0.3, nugget=1e-4, folds=FOLDS, standardized=True)
     loss = eqx.tree_at(lambda x: x.row_weights, loss, jnp.ones(60))
     if len(folds) == 60:
         loss = eqx.tree_at(lambda x: x.folds, loss, ())
@@ -206,7 +206,7 @@ def test_standardised_folds_are_the_predictive_density_at_its_best_amplitude(fol
     assert float(found) == pytest.approx(expected, rel=1e-7)
 
 
-def test_compiled_once_for_all_linearisations():
+def test_compiled_once_for_all_linearizations():
     """State, coefficients and batch are arguments: new ones trace nothing anew."""
     _, loss = setting()
     theta = jnp.asarray(loss.parameters.vector)
@@ -226,7 +226,7 @@ jax.monitoring.register_event_duration_secs_listener(
 )
 
 
-def test_regularisers_have_their_formulas():
+def test_regularizers_have_their_formulas():
     theta = jnp.asarray([0.3, -1.2])
     assert 0.5 * jnp.sum(kp.L2(0.7).roots(theta) ** 2) == pytest.approx(0.5 * 0.7 * (0.09 + 1.44))
     smooth = sum(np.sqrt(t**2 + 1e-6) - 1e-3 for t in (0.3, 1.2))

@@ -94,7 +94,7 @@ def test_learning_from_the_command_line():
     assert run.returncode == 0, run.stderr
     report = json.loads(run.stdout)
     assert report["learning"]["from"] == 1.0
-    assert report["learning"]["factorisations"] <= 100
+    assert report["learning"]["factorizations"] <= 100
     assert report["hyperparameters"]["u"]["lengthscale"] < 0.3
     assert report["errors"]["u"]["l2"] < 2e-5
 

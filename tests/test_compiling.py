@@ -9,7 +9,7 @@ import pytest
 
 import kernelpde as kp
 from kernelpde import compiling
-from kernelpde.solve._discretization import Parts
+from kernelpde.gauss_newton._discretization import Parts
 
 
 @pytest.fixture
@@ -106,10 +106,10 @@ def test_rows_that_fill_up_change_nothing(monkeypatch, start):
     points = {"equation": 51, "boundary": 21}
     place = np.random.default_rng(0).random((13, 2))
     solver = kp.Dense(nugget=1e-9)
-    filled = kp.solve(problem, points, solver=solver, start=start, throw=False)
+    filled = kp.solve(problem, points, linear_solver=solver, start=start, throw=False)
     monkeypatch.setattr(Parts, "padded", lambda self: self)
-    monkeypatch.setattr(import_module("kernelpde.solve._solution"), "SMALL", 0)
-    bare = kp.solve(problem, points, solver=solver, start=start, throw=False)
+    monkeypatch.setattr(import_module("kernelpde.gauss_newton._solution"), "SMALL", 0)
+    bare = kp.solve(problem, points, linear_solver=solver, start=start, throw=False)
     np.testing.assert_allclose(filled["u"](place), bare["u"](place), rtol=1e-9)
     assert filled.result == bare.result
     assert len(filled.history) == len(bare.history)

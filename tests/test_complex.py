@@ -53,7 +53,9 @@ def test_a_complex_residual_uses_exactly_what_its_parts_use():
 def test_complex_and_real_formulations_have_the_same_solution():
     # The nugget keeps rounding, which differs, from being magnified by the condition.
     solver = kp.Dense(nugget=1e-8, refinement=0)
-    one, other = (kp.solve(p, POINTS, solver=solver) for p in (complex_problem(), real_problem()))
+    one, other = (
+        kp.solve(p, POINTS, linear_solver=solver) for p in (complex_problem(), real_problem())
+    )
     grid = np.stack(np.meshgrid(np.linspace(0, 0.3, 7), np.linspace(-3, 3, 25)), axis=-1)
     h = one["h"]
     expected = np.asarray(other["h_real"](grid)) + 1j * np.asarray(other["h_imag"](grid))

@@ -25,7 +25,7 @@ if processes != "1":
     jax.distributed.initialize(coordinator, int(processes), int(process))
 import jax.numpy as jnp
 import kernelpde as kp
-from kernelpde.bilevel._evaluation import loss_and_gradient, loss_and_normal
+from kernelpde.learning._evaluation import loss_and_gradient, loss_and_normal
 from test_systems import GAUSSIAN, MATERN, loss_with
 example, solver, rows, evaluations = {
     "low rank": (GAUSSIAN, kp.LowRank(1e-8), 1501, (loss_and_normal, loss_and_gradient)),

@@ -46,7 +46,7 @@ def test_windows_reach_the_exact_solution_at_linear_cost():
     assert sizes == [sum(POINTS.values())] * 4
 
 
-def test_neighbouring_windows_meet():
+def test_neighboring_windows_meet():
     evolution = kp.march(diffusion_problem(), 4, POINTS)
     x = np.linspace(0, 1, 15)
     for number, time in enumerate((0.5, 1.0, 1.5)):

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import kernelpde as kp
-from kernelpde.bilevel import Objective, Parameters
-from kernelpde.systems import DensePlan
+from kernelpde.learning import Objective, Parameters
+from kernelpde.linear_solvers import DenseState
 
 SQUARE = kp.Box(x=(0, 1), y=(0, 1))
 
@@ -26,7 +26,7 @@ def objective(residual):
         for r, b in zip(problem.residuals, blocks, strict=True)
     )
     parameters = Parameters.of(problem.kernels)
-    plan, near = DensePlan(kp.Dense(nugget=1e-8, refinement=0)), (None,) * len(blocks)
+    plan, near = DenseState(kp.Dense(nugget=1e-8, refinement=0)), (None,) * len(blocks)
     built = Objective(parameters, problem.residuals, blocks, validation, weights, plan, near)
     return built, jnp.asarray(parameters.vector), start
 
@@ -73,9 +73,9 @@ def test_against_finite_differences_of_converged_solves(residual, smallest_gap):
     central = differences(built, theta, start)
     scale = np.abs(central).max()
     np.testing.assert_allclose(exact, central, atol=1e-5 * scale)
-    # What holding the linearisation point costs: nothing to speak of, or a visible part.
+    # What holding the linearization point costs: nothing to speak of, or a visible part.
     gap = np.abs(np.asarray(held) - np.asarray(exact)).max() / scale
-    print(f"relative gap of the linearised gradient: {gap:.1e}")
+    print(f"relative gap of the linearized gradient: {gap:.1e}")
     assert gap >= smallest_gap
 
 
@@ -90,9 +90,9 @@ def test_learning_can_follow_the_exact_gradient():
     options = {"solver": kp.Dense(nugget=1e-6, refinement=0), "starts": False, "throw": False}
     runs = [
         kp.learn(problem, points, hypergradient=which, **options)
-        for which in ("linearised", "exact")
+        for which in ("linearized", "exact")
     ]
-    assert runs[1].factorisations > runs[0].factorisations
+    assert runs[1].factorizations > runs[0].factorizations
     vectors = [Parameters.of(run.kernels).vector for run in runs]
     assert 0 < np.max(np.abs(vectors[1] - vectors[0])) < 0.1
 
@@ -103,4 +103,4 @@ def test_exact_gradients_need_points_that_stay():
         fields=[kp.Field("u", kp.Gaussian(0.3))],
     )
     with pytest.raises(kp.InputError, match="needs validation points that stay"):
-        kp.learn(problem, {"equation": 20}, hypergradient="exact", validation=kp.Folds())
+        kp.learn(problem, {"equation": 20}, hypergradient="exact", validation=kp.KFold())

@@ -1,7 +1,7 @@
 """Every feature with every solver: each cell agrees with Dense, or is refused with a reason.
 
 The sparse solver orders its first points one by one and lets them see all before them; here these
-are few, so that neighbours count as they do for many points.
+are few, so that neighbors count as they do for many points.
 """
 
 from collections.abc import Callable
@@ -15,8 +15,7 @@ import pytest
 
 import kernelpde as kp
 from kernelpde import compiling
-from kernelpde.linalg import _cholesky
-from kernelpde.systems import _sparse_order
+from kernelpde.linear_solvers import _cholesky, _sparse_order
 
 NUGGET = 1e-10
 DENSE = kp.Dense(nugget=NUGGET, refinement=0)
@@ -194,21 +193,21 @@ def test_a_feature_with_every_solver(name):
         base = rough if solver == "sparse" else smooth
         problem = feature.problem(base)
         if base not in expected:
-            dense = kp.solve(problem, feature.points, solver=DENSE)
+            dense = kp.solve(problem, feature.points, linear_solver=DENSE)
             expected[base] = values(dense, feature)
         with prepared(solver) as chosen:
             if (name, solver) in REFUSED:
                 with pytest.raises(kp.InputError, match=REFUSED[name, solver]):
-                    kp.solve(problem, feature.points, solver=chosen)
+                    kp.solve(problem, feature.points, linear_solver=chosen)
                 continue
-            found = kp.solve(problem, feature.points, solver=chosen)
+            found = kp.solve(problem, feature.points, linear_solver=chosen)
             error = np.abs(values(found, feature) - expected[base]).max()
         assert error < AGREES[solver] * np.abs(expected[base]).max(), solver
 
 
-def test_the_sparse_solver_knows_neighbours_across_the_period(monkeypatch):
+def test_the_sparse_solver_knows_neighbors_across_the_period(monkeypatch):
     monkeypatch.setattr(_sparse_order, "_TOP", 12)
-    found = kp.solve(periodic(rough), {"equation": 160}, solver=kp.Sparse())
+    found = kp.solve(periodic(rough), {"equation": 160}, linear_solver=kp.Sparse())
     assert np.abs(np.asarray(found["u"](ON_LINE)) - np.sin(2 * np.pi * ON_LINE[:, 0])).max() < 1e-4
     ends = np.asarray(found["u"](np.array([[0.0], [1.0]])))
     assert ends[0] == pytest.approx(ends[1], abs=1e-9)
@@ -253,7 +252,7 @@ def test_learned_noise_and_posterior_with_every_solver():
     found = {}
     for solver in ("automatic", "generic", "low rank"):
         with prepared(solver) as chosen:
-            learned = kp.learn(noisy(), solver=chosen)
+            learned = kp.learn(noisy(), linear_solver=chosen)
             bars = np.asarray(kp.posterior(learned.solution)["u"].deviation(ON_LINE))
         found[solver] = float(learned.problem.conditions[0].noise_level), bars
     noise, bars = found["automatic"]
@@ -262,12 +261,12 @@ def test_learned_noise_and_posterior_with_every_solver():
         assert found[solver][0] == pytest.approx(noise, rel=1e-3)
         np.testing.assert_allclose(found[solver][1], bars, rtol=1e-2)
     with pytest.raises(kp.InputError, match="no inverse"):
-        kp.learn(noisy(), solver=SOLVERS["sparse"])
+        kp.learn(noisy(), linear_solver=SOLVERS["sparse"])
 
 
 def test_posterior_of_a_sparse_solution_is_refused(monkeypatch):
     monkeypatch.setattr(_sparse_order, "_TOP", 12)
-    solution = kp.solve(on_line(rough()), POINTS, solver=kp.Sparse(nugget=NUGGET))
+    solution = kp.solve(on_line(rough()), POINTS, linear_solver=kp.Sparse(nugget=NUGGET))
     with pytest.raises(kp.InputError, match="sparse solver, which has no covariances"):
         kp.posterior(solution)
 
@@ -302,10 +301,12 @@ def test_windows_in_time_with_every_solver():
         kind = type(kernel)
         if kind not in expected:
             expected[kind] = np.asarray(
-                kp.march(decay(kernel), 2, WINDOW, solver=DENSE)["u"](IN_TIME)
+                kp.march(decay(kernel), 2, WINDOW, linear_solver=DENSE)["u"](IN_TIME)
             )
         with prepared(solver) as chosen:
-            found = np.asarray(kp.march(decay(kernel), 2, WINDOW, solver=chosen)["u"](IN_TIME))
+            found = np.asarray(
+                kp.march(decay(kernel), 2, WINDOW, linear_solver=chosen)["u"](IN_TIME)
+            )
         error = np.abs(found - expected[kind]).max()
         # The second window takes over what the first has missed.
         assert error < 20 * AGREES[solver] * np.abs(expected[kind]).max(), solver
@@ -372,7 +373,7 @@ def test_error_bars_that_data_contradict_say_so(factor):
         kp.Condition("data", x, lambda x, u, y: u.value - y, noise=0.1 * factor, data={"y": y}),
         fields=[kp.Field("u", smooth(0.4))],
     )
-    solution = kp.solve(problem, solver=kp.Dense(nugget=1e-10))
+    solution = kp.solve(problem, linear_solver=kp.Dense(nugget=1e-10))
     if factor == 1.0:
         assert "trusted" not in repr(kp.posterior(solution))
         return

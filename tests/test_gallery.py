@@ -21,7 +21,7 @@ from kernelpde.gallery._gray_scott import _DU, _DV, _MODES, _cosine, _reaction
 from kernelpde.gallery._references import (
     ChebyshevDarcy,
     CosineSeries,
-    RegularisedDistance,
+    RegularizedDistance,
     SplitStep,
 )
 
@@ -112,9 +112,9 @@ def test_cole_hopf_solves_the_equation():
     assert np.max(np.abs(residual)) < 1e-4 * np.max(np.abs(ux))
 
 
-def test_the_regularised_distance_solves_its_equation():
+def test_the_regularized_distance_solves_its_equation():
     """By central differences of sixth order; near a side u is the distance to it."""
-    u, h = RegularisedDistance(0.01), 2e-3
+    u, h = RegularizedDistance(0.01), 2e-3
     points = np.random.default_rng(0).uniform(0.05, 0.95, (60, 2))
 
     def at(dx, dy):
@@ -133,7 +133,7 @@ def test_the_regularised_distance_solves_its_equation():
     near = np.array([[0.03, 0.5], [0.5, 0.97]])
     np.testing.assert_allclose(u(near), 0.03, atol=1e-9)
     grid = product_grid(np.linspace(0, 1, 100)[1:3], np.linspace(0, 1, 100)[1:50])
-    assert np.max(np.abs(u(grid) - RegularisedDistance(0.01, 5000)(grid))) < 1e-12
+    assert np.max(np.abs(u(grid) - RegularizedDistance(0.01, 5000)(grid))) < 1e-12
 
 
 def test_darcy_with_a_sensible_kernel():
@@ -147,7 +147,7 @@ def test_darcy_with_a_sensible_kernel():
             example.points,
             seed=seed,
             sampling="uniform",
-            solver=kp.Dense(nugget=1e-10, refinement=0),
+            linear_solver=kp.Dense(nugget=1e-10, refinement=0),
         )
         errors = example.errors(solution)
         found.append((errors["u"]["l2"], errors["a"]["relative"]))

@@ -5,12 +5,12 @@ import numpy as np
 import pytest
 
 import kernelpde as kp
-from kernelpde.bilevel import Loss, Parameters
-from kernelpde.bilevel._evaluation import density_and_normal, losses
-from kernelpde.bilevel._starts import weak_prior
 from kernelpde.functionals import Functionals, Term, evaluation, gram, gram_diagonal
-from kernelpde.problem import extents_of, linearised
-from kernelpde.systems import DensePlan
+from kernelpde.learning import Loss, Parameters
+from kernelpde.learning._evaluation import density_and_normal, losses
+from kernelpde.learning._starts import weak_prior
+from kernelpde.linear_solvers import DenseState
+from kernelpde.problem import extents_of, linearized
 
 LINE = kp.Box(x=(0, 1))
 DIFFUSIVITY = 0.7
@@ -113,14 +113,14 @@ def darcy_like(noise=0.05):
         jnp.asarray(rng.standard_normal((len(b.points), len(r.nonlinear))))
         for r, b in zip(problem.residuals, blocks, strict=True)
     )
-    return problem, linearised(problem.residuals, blocks, entries)
+    return problem, linearized(problem.residuals, blocks, entries)
 
 
 @pytest.mark.parametrize("noise", [0.05, kp.LearnedNoise(0.05)])
 def test_predictive_density_equals_refits_and_has_its_gradient(noise):
     problem, rows = darcy_like(noise)
     parameters = Parameters.of(problem.kernels, problem.noises)
-    plan = DensePlan(kp.Dense(nugget=1e-8, refinement=0))
+    plan = DenseState(kp.Dense(nugget=1e-8, refinement=0))
     loss = Loss(parameters, rows, None, jnp.ones(0), plan, None, data=(0,))
     theta = parameters.vector
     value, gradient, normal, _ = density_and_normal(jnp.asarray(theta), loss)
@@ -175,8 +175,8 @@ def test_the_weak_prior_is_where_it_says():
     # Lengthscale and variance of u, those of a, noise.
     extent = float(np.ptp(np.concatenate([b.points for b in blocks])))
     expected = np.log([0.2 * extent, 0.5, 0.2 * extent, 1.2, 0.05])
-    np.testing.assert_allclose(by_domain.centre, expected, rtol=1e-12)
-    np.testing.assert_allclose(as_given.centre, np.log([0.3, 0.5, 0.4, 1.2, 0.05]), rtol=1e-12)
+    np.testing.assert_allclose(by_domain.center, expected, rtol=1e-12)
+    np.testing.assert_allclose(as_given.center, np.log([0.3, 0.5, 0.4, 1.2, 0.05]), rtol=1e-12)
     np.testing.assert_allclose(by_domain.spread, [0.35, 2.0, 0.35, 2.0, 1.0])
 
 
@@ -194,9 +194,9 @@ def test_what_cannot_be_is_refused():
     x = np.linspace(0, 1, 5)[:, None]
     noisy = kp.Condition("data", x, seen, noise=kp.LearnedNoise(0.1), data={"y": x[:, 0]})
     problem = kp.Problem(noisy, fields=[kp.Field("u", kp.Gaussian(0.3))])
-    with pytest.raises(kp.InputError, match="Predictive"):
-        kp.learn(problem, validation=kp.Folds())
+    with pytest.raises(kp.InputError, match="LeaveOneOutPredictive"):
+        kp.learn(problem, validation=kp.KFold())
     exact = kp.Condition("equation", LINE.interior, zero)
     clean = kp.Problem(exact, fields=[kp.Field("u", kp.Gaussian(0.3))])
     with pytest.raises(kp.InputError, match="has no data"):
-        kp.learn(clean, {"equation": 5}, validation=kp.Predictive())
+        kp.learn(clean, {"equation": 5}, validation=kp.LeaveOneOutPredictive())

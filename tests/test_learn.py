@@ -1,4 +1,4 @@
-"""Learning kernels: accuracy, plans, optimisers, regression, features, failures."""
+"""Learning kernels: accuracy, plans, optimizers, regression, features, failures."""
 
 from functools import cache
 
@@ -10,9 +10,9 @@ import optax
 import pytest
 
 import kernelpde as kp
-from kernelpde.bilevel import _starting
-from kernelpde.bilevel._run import Run
 from kernelpde.gallery import elliptic, elliptic_additive
+from kernelpde.learning import _starting
+from kernelpde.learning._run import Run
 
 SMALL = {"equation": 300, "boundary": 100}
 GRID = np.linspace(0, 1, 101)[:, None]
@@ -39,13 +39,13 @@ def test_every_start_ends_near_the_best_lengthscale():
     for start in (0.01, 0.1, 3.0):
         learned, error = final_error(elliptic(start))
         assert learned.converged
-        assert learned.factorisations <= 100
+        assert learned.factorizations <= 100
         assert error < 3 * best
 
 
 @pytest.mark.parametrize(
     "validation",
-    [kp.Fresh(), kp.Folds(), kp.Folds(5), kp.HeldOut(batch=150)],
+    [kp.Resampled(), kp.KFold(), kp.KFold(5), kp.HeldOut(batch=150)],
     ids=["fresh", "leave-one-out", "folds", "batches"],
 )
 def test_every_plan_ends_near_the_best_lengthscale(validation):
@@ -69,7 +69,7 @@ def test_few_random_points():
             SMALL,
             seed=seed,
             sampling="uniform",
-            validation=kp.Folds(5),
+            validation=kp.KFold(5),
             final=SMALL,
         )
         ratios.append(example.errors(learned.solution)["u"]["l2"] / min(found))
@@ -77,20 +77,20 @@ def test_few_random_points():
 
 
 def test_fresh_points_end_by_themselves():
-    learned = kp.learn(elliptic(1.0).problem, SMALL, validation=kp.Fresh())
+    learned = kp.learn(elliptic(1.0).problem, SMALL, validation=kp.Resampled())
     assert learned.result in (kp.LEARNING.scattered, kp.LEARNING.converged)
-    assert learned.factorisations < 80
+    assert learned.factorizations < 80
 
 
 def test_the_relaxed_inner_problem():
-    _, error = final_error(elliptic(1.0), solver=kp.Dense(nugget=1e-9, refinement=0))
+    _, error = final_error(elliptic(1.0), linear_solver=kp.Dense(nugget=1e-9, refinement=0))
     assert error < 4 * best_error()
 
 
 def test_additive_kernels_whose_start_does_not_converge():
     learned, error = final_error(elliptic_additive(1.0))
     assert error < 4 * best_error()
-    assert learned.factorisations <= 150
+    assert learned.factorizations <= 150
 
 
 @pytest.mark.parametrize(
@@ -98,9 +98,9 @@ def test_additive_kernels_whose_start_does_not_converge():
     [kp.Optax(optax.adam(5e-2), steps=20), kp.LBFGS(steps=6)],
     ids=["adam", "l-bfgs"],
 )
-def test_first_order_optimisers(optimizer):
+def test_first_order_optimizers(optimizer):
     learned, error = final_error(
-        elliptic(0.4), optimizer=optimizer, starts=False, max_steps=12, method=kp.GaussNewton()
+        elliptic(0.4), optimizer=optimizer, starts=False, max_steps=12, solver=kp.GaussNewton()
     )
     assert error < 10 * best_error()
     assert float(learned.kernels[0].lengthscale) < 0.35
@@ -110,15 +110,15 @@ def test_learning_is_reproducible():
     first = kp.learn(elliptic(1.0).problem, SMALL, seed=3)
     again = kp.learn(elliptic(1.0).problem, SMALL, seed=3)
     assert first.kernels[0].log_lengthscale == again.kernels[0].log_lengthscale
-    assert first.factorisations == again.factorisations
+    assert first.factorizations == again.factorizations
 
 
 def test_callbacks_see_every_evaluation_and_every_step():
     seen = []
     learned = kp.learn(elliptic(0.3).problem, SMALL, callback=seen.append)
-    assert sum(r.length is None for r in seen) == learned.factorisations
+    assert sum(r.length is None for r in seen) == learned.factorizations
     assert sum(r.length is not None for r in seen) == len(learned.history)
-    counts = [r.factorisations for r in seen if r.length is None]
+    counts = [r.factorizations for r in seen if r.length is None]
     assert counts == list(range(1, len(counts) + 1))
 
 
@@ -138,7 +138,7 @@ def regression(kernel, seed=0, count=60, noise=0.1):
 def test_regression_is_a_problem_with_observations_alone():
     """Leave-one-out over the data finds a kernel as good as the best on a grid."""
     problem, error = regression(1.0 * kp.Gaussian(1.0))
-    learned = kp.learn(problem, validation=kp.Folds())
+    learned = kp.learn(problem, validation=kp.KFold())
     best = min(
         error(kp.solve(problem.with_kernels([v * kp.Gaussian(s)])))
         for v in (0.5, 1.0, 4.0)
@@ -163,7 +163,7 @@ def test_hidden_layers_outside_and_last_layer_inside():
     network = eqx.nn.MLP(1, 20, 20, 2, activation=jnp.tanh, key=jax.random.key(0))
     network = jax.tree.map(lambda leaf: 3.0 * leaf if eqx.is_inexact_array(leaf) else leaf, network)
     problem, error = regression(kp.Function(Features(network)))
-    options = {"validation": kp.Folds(6), "max_steps": 1, "throw": False}
+    options = {"validation": kp.KFold(6), "max_steps": 1, "throw": False}
     before = kp.solve(problem)
     learned = kp.learn(problem, optimizer=kp.LBFGS(steps=40), **options)
     losses = [r.loss for r in learned.evaluations]
@@ -177,7 +177,7 @@ def test_hopeless_starts_end_with_a_typed_error():
         fields=[kp.Field("u", kp.Function(_Growing(jnp.asarray(1.0))))],
     )
     with pytest.raises(kp.SolveError, match="outer loss is not finite"):
-        kp.learn(problem, validation=kp.Folds(), starts=False)
+        kp.learn(problem, validation=kp.KFold(), starts=False)
 
 
 class _Growing(eqx.Module):
@@ -204,13 +204,13 @@ def test_frozen_parts_stay_as_they_are():
 
 def test_settings_out_of_range_are_refused():
     with pytest.raises(kp.InputError, match="at least 2 folds; got 1"):
-        kp.Folds(1)
+        kp.KFold(1)
     with pytest.raises(kp.InputError, match="max_steps must be at least 1; got 0"):
         kp.learn(elliptic(0.3).problem, SMALL, max_steps=0)
 
 
 def test_many_rows_are_thinned_to_compare_starts(monkeypatch):
-    """The start is the one that all rows would choose, or its neighbour, from a few of them."""
+    """The start is the one that all rows would choose, or its neighbor, from a few of them."""
     problem, points = elliptic(0.02).problem, {"equation": 700, "boundary": 120}
     found = []
     for most in (10_000, 500):
@@ -220,13 +220,13 @@ def test_many_rows_are_thinned_to_compare_starts(monkeypatch):
             problem,
             problem.collocate(points),
             kp.HeldOut(),
-            kp.OuterLevenbergMarquardt(),
+            kp.learning.LevenbergMarquardt(),
             None,
             kp.LevenbergMarquardt(),
             kp.Dense(nugget=1e-10, refinement=0),
         )
         _starting.compare_starts(run)
-        found.append((float(run.theta[0]), run.factorisations))
+        found.append((float(run.theta[0]), run.factorizations))
     small = _starting.thinned(run, 300 / 820)
     assert problem.row_count(small.blocks) == pytest.approx(300, abs=2)
     assert found[0][1] == found[1][1]

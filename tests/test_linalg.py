@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from kernelpde.errors import InputError
-from kernelpde.linalg import LINEAR, Dense, _cholesky
-from kernelpde.linalg._cholesky import _generic, _lapack, restored
+from kernelpde.linear_solvers import LINEAR, Dense, _cholesky
+from kernelpde.linear_solvers._cholesky import _generic, _lapack, restored
 
 
 def spd(size, seed, condition=1e3):
@@ -117,7 +117,7 @@ def count(jaxpr, name):
     return total
 
 
-def test_the_gradient_adds_no_factorisation_and_no_matrix_product():
+def test_the_gradient_adds_no_factorization_and_no_matrix_product():
     def loss(t):
         return jnp.sum(Dense().factorize(MATRIX + t * DIRECTION, NOISE).solve(RHS) ** 2)
 
@@ -127,7 +127,7 @@ def test_the_gradient_adds_no_factorisation_and_no_matrix_product():
     assert count(gradient.jaxpr, "cholesky") == count(value.jaxpr, "cholesky")
 
 
-def test_batched_factorisations():
+def test_batched_factorizations():
     stack = jnp.stack([spd(12, seed) for seed in range(3)])
     noise, rhs = jnp.zeros(12), jnp.arange(1.0, 13.0)
     solved = jax.jit(jax.vmap(lambda m: Dense().factorize(m, noise).solve(rhs)))(stack)

@@ -77,7 +77,7 @@ def pair(seed, mixing):
         fields=[kp.Field("u", kp.Gaussian(0.2)), kp.Field("v", kp.Gaussian(0.2))],
         mixing=mixing,
     )
-    learned = kp.learn(problem, validation=kp.Folds(), throw=False)
+    learned = kp.learn(problem, validation=kp.KFold(), throw=False)
     grid = np.linspace(0, 1, 101)
     error = np.asarray(learned.solution["v"](grid[:, None])) - v(grid)
     return np.sqrt(np.mean(error**2)), learned

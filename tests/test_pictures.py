@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import kernelpde as kp
+from kernelpde.gauss_newton import grid_of
 from kernelpde.geometry import grid_over
-from kernelpde.solve import grid_of
 
 matplotlib = pytest.importorskip("matplotlib")
 matplotlib.use("Agg")
@@ -127,8 +127,8 @@ def test_recorded_residuals_are_those_at_validation_points():
     problem = poisson(kp.Box(x=(0, 1), y=(0, 1)))
     training = {"equation": 50, "boundary": 30}
     solver = kp.Dense(nugget=1e-10, refinement=0)
-    found = kp.learn(problem, training, throw=False, max_steps=4, solver=solver)
-    solution = kp.solve(found.problem, training, solver=solver, throw=False)
+    found = kp.learn(problem, training, throw=False, max_steps=4, linear_solver=solver)
+    solution = kp.solve(found.problem, training, linear_solver=solver, throw=False)
     elsewhere = problem.collocate(training, seed=1_000_003)[0].points
     residual = np.asarray(solution.residual("equation", elsewhere))
     recorded = found.history[-1].residuals["equation"]

@@ -31,7 +31,7 @@ def cubic(nugget=0.0):
         kp.Condition("data", where, seen, noise=np.linspace(0.05, 0.1, 8), data={"y": y}),
         fields=[kp.Field("u", kp.Polynomial(3)), kp.Parameter("load", 0.5, 2.0)],
     )
-    solution = kp.solve(problem, solver=kp.Dense(nugget=nugget, refinement=0))
+    solution = kp.solve(problem, linear_solver=kp.Dense(nugget=nugget, refinement=0))
 
     # Weights: (1 + xy)³ = Σ φⱼ(x) φⱼ(y), φ = (1, √3 x, √3 x², x³), and q = 0.5 + 2 w₄.
     def values(x):
@@ -103,7 +103,7 @@ def test_joint_samples_have_mean_and_covariance():
 def test_chi_squared_is_that_of_the_residuals():
     example = darcy(0.2)
     solver = kp.Dense(nugget=1e-10, refinement=0)
-    solution = kp.solve(example.problem, {"equation": 250, "boundary": 60}, solver=solver)
+    solution = kp.solve(example.problem, {"equation": 250, "boundary": 60}, linear_solver=solver)
     found = kp.posterior(solution).chi_squared
     assert set(found) == {"data"}
     direct = (solution.residuals["data"]["rms"] / 1e-3) ** 2
@@ -113,7 +113,9 @@ def test_chi_squared_is_that_of_the_residuals():
 def test_many_deviations_are_as_good_as_one_by_one():
     example = source()
     solution = kp.solve(
-        example.problem, {"equation": 200, "boundary": 60}, solver=kp.Dense(1e-10, refinement=0)
+        example.problem,
+        {"equation": 200, "boundary": 60},
+        linear_solver=kp.Dense(1e-10, refinement=0),
     )
     posterior = kp.posterior(solution)
     places = np.random.default_rng(0).random((1500, 2))
@@ -129,7 +131,9 @@ def test_intervals_of_a_number_cover_it():
     inside, scores = 0, []
     for seed in range(60):
         example = string(seed=seed)
-        solution = kp.solve(example.problem, example.points, solver=kp.Dense(1e-10, refinement=0))
+        solution = kp.solve(
+            example.problem, example.points, linear_solver=kp.Dense(1e-10, refinement=0)
+        )
         load = kp.posterior(solution).parameters["load"]
         low, high = load.interval()
         inside += low <= 1.5 <= high
@@ -158,7 +162,7 @@ def test_amplitude_is_calibrated_without_noise():
 def test_the_next_measurement_is_the_one_whose_refit_leaves_least():
     example = string(observations=3)
     solver = kp.Dense(1e-10, refinement=0)
-    solution = kp.solve(example.problem, example.points, solver=solver)
+    solution = kp.solve(example.problem, example.points, linear_solver=solver)
     posterior = kp.posterior(solution)
     candidates, grid = np.linspace(0.1, 0.9, 5)[:, None], np.linspace(0, 1, 11)[:, None]
     choice = kp.next_measurement(
@@ -172,7 +176,7 @@ def test_the_next_measurement_is_the_one_whose_refit_leaves_least():
             extra,
             fields=[kp.Field("u", example.problem.fields[0].kernel), kp.Parameter("load", 0, 5.0)],
         )
-        after = kp.posterior(kp.solve(more, example.points, solver=solver))
+        after = kp.posterior(kp.solve(more, example.points, linear_solver=solver))
         left = np.sum(np.asarray(after["u"].deviation(grid)) ** 2)
         assert choice.gain[number] == pytest.approx(1 - left / before, rel=1e-4)
     assert choice.best == int(np.argmax(choice.gain))

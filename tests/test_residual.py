@@ -1,4 +1,4 @@
-"""What tracing finds out about a residual, and the linearisation it gives."""
+"""What tracing finds out about a residual, and the linearization it gives."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -61,7 +61,7 @@ def test_derivatives_by_index_name_gradient_and_hessian_agree():
     assert one.terms == third.terms
     points = np.random.default_rng(0).random((4, 3))
     jets = jnp.zeros((4, 0))
-    coefficients = other.linearise(jnp.asarray(points), None, {}, jets)[1][0, 0]
+    coefficients = other.linearize(jnp.asarray(points), None, {}, jets)[1][0, 0]
     active = {term for term, c in zip(other.terms, coefficients, strict=True) if c != 0}
     assert active == set(one.terms)
 
@@ -69,14 +69,14 @@ def test_derivatives_by_index_name_gradient_and_hessian_agree():
 def test_normal_derivative_is_the_gradient_along_the_normal():
     residual = traced(lambda p, u: u.normal_derivative + 2.0 * u.value, has_normals=True)
     normals = jnp.asarray([[0.0, 0.6, 0.8]])
-    _, coefficients = residual.linearise(jnp.zeros((1, 3)), normals, {}, jnp.zeros((1, 0)))
+    _, coefficients = residual.linearize(jnp.zeros((1, 3)), normals, {}, jnp.zeros((1, 0)))
     found = dict(zip(residual.terms, coefficients[0, 0], strict=True))
     assert found[Term(0, ((0, 1, 0),))] == 0.6
     assert found[Term(0, ((0, 0, 1),))] == 0.8
     assert found[value(0)] == 2.0
 
 
-def test_linearisation_against_finite_differences():
+def test_linearization_against_finite_differences():
     residual = traced(
         lambda p, u, v, y: (
             u.value**3 * v.value + p[0] * u.d("x") - y,
@@ -88,7 +88,7 @@ def test_linearisation_against_finite_differences():
     points, data = jnp.asarray(rng.random((5, 3))), {"y": jnp.asarray(rng.random(5))}
     full = rng.standard_normal((5, len(residual.terms)))
     jets = jnp.asarray(full[:, list(residual.nonlinear)])
-    offset, coefficients = residual.linearise(points, None, data, jets)
+    offset, coefficients = residual.linearize(points, None, data, jets)
     linear = [t for t in range(len(residual.terms)) if t not in residual.nonlinear]
 
     def evaluated(entries):

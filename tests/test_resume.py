@@ -47,8 +47,8 @@ def learned(path: Path | None, **options) -> kp.Learned:
 PLANS = {
     "held out": {},
     "batches": {"validation": kp.HeldOut(batch=20)},
-    "fresh": {"validation": kp.Fresh()},
-    "folds": {"validation": kp.Folds(5)},
+    "fresh": {"validation": kp.Resampled()},
+    "folds": {"validation": kp.KFold(5)},
     "adam that remembers": {
         "optimizer": kp.Optax(optax.adam(0.05), steps=3, restart=False),
         "starts": False,
@@ -71,7 +71,7 @@ def test_interrupted_run_ends_bit_for_bit_like_an_undisturbed_one(tmp_path, plan
         np.testing.assert_array_equal(ours.theta, theirs.theta)
         assert (ours.loss, ours.residuals) == (theirs.loss, theirs.residuals)
     assert [r.loss for r in rest.evaluations] == [r.loss for r in whole.evaluations]
-    assert rest.factorisations == whole.factorisations
+    assert rest.factorizations == whole.factorizations
     for ours, theirs in zip(rest.solution.expansion, whole.solution.expansion, strict=True):
         np.testing.assert_array_equal(ours.coefficients, theirs.coefficients)
 
@@ -89,7 +89,7 @@ import kernelpde as kp
 from kernelpde.gallery import elliptic
 found = kp.learn(elliptic(1.0).problem, {"equation": 200, "boundary": 60}, checkpoint=sys.argv[1],
     max_steps=25, tolerance=0.0, validation=kp.HeldOut(batch=50), throw=False,
-    optimizer=kp.OuterLevenbergMarquardt(steps=6))
+    optimizer=kp.learning.LevenbergMarquardt(steps=6))
 print(found.history[-1].theta.tobytes().hex(), len(found.history))
 """
 
@@ -226,7 +226,7 @@ def partly_held(lengthscale: float):
 OTHERS = {
     "another start": ({}, {"example": elliptic(0.9)}),
     "other numbers held": ({"example": partly_held(1.0)}, {"example": partly_held(2.0)}),
-    "another regulariser": ({"regularizer": kp.L2(0.1)}, {"regularizer": kp.L2(0.2)}),
+    "another regularizer": ({"regularizer": kp.L2(0.1)}, {"regularizer": kp.L2(0.2)}),
 }
 
 

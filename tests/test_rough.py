@@ -11,18 +11,18 @@ import numpy as np
 import pytest
 
 import kernelpde as kp
-from kernelpde.bilevel import Loss, Parameters
-from kernelpde.bilevel._evaluation import (
+from kernelpde.errors import InputError
+from kernelpde.gallery import burgers, eikonal, layer
+from kernelpde.learning import Loss, Parameters
+from kernelpde.learning._evaluation import (
     damped_direction,
     loss_and_gradient,
     loss_and_normal,
     outer_loss,
 )
-from kernelpde.bilevel._warm import stationary, varying
-from kernelpde.errors import InputError
-from kernelpde.gallery import burgers, eikonal, layer
-from kernelpde.problem import linearised
-from kernelpde.systems import DensePlan
+from kernelpde.learning._warm import stationary, varying
+from kernelpde.linear_solvers import DenseState
+from kernelpde.problem import linearized
 
 
 def small_loss(kernel):
@@ -35,12 +35,12 @@ def small_loss(kernel):
             jnp.asarray(np.random.default_rng(seed).normal(size=(len(b.points), len(r.nonlinear))))
             for r, b in zip(problem.residuals, blocks, strict=True)
         )
-        return linearised(problem.residuals, blocks, state)
+        return linearized(problem.residuals, blocks, state)
 
     training = rows({"equation": 40, "ends": 8, "initial": 10}, 0)
     validation = rows({"equation": 30, "ends": 6, "initial": 8}, 1)
     weights = jnp.asarray(np.random.default_rng(2).uniform(0.5, 1.0, len(validation.target)))
-    solver = DensePlan(kp.Dense(nugget=1e-8, refinement=0))
+    solver = DenseState(kp.Dense(nugget=1e-8, refinement=0))
     return Loss(Parameters.of(problem.kernels), training, validation, weights, solver, None)
 
 
@@ -114,7 +114,7 @@ def test_the_learned_lengthscale_shows_the_shock():
     learned, example = space["learned"], burgers()
     points = {"equation": 600, "ends": 100, "initial": 120}
     before = kp.solve(
-        space["problem"], points, solver=kp.Dense(nugget=1e-10), max_steps=12, throw=False
+        space["problem"], points, linear_solver=kp.Dense(nugget=1e-10), max_steps=12, throw=False
     )
     errors = [example.errors(s)["u"]["l2"] for s in (before, learned.solution)]
     assert errors[1] < 0.2 * errors[0]
@@ -127,22 +127,22 @@ def test_the_learned_lengthscale_shows_the_shock():
 
 @pytest.mark.paper
 def test_the_learned_lengthscale_shows_the_kink():
-    """Smaller at the centre, where all kinks meet, than in the middle of the four triangles."""
+    """Smaller at the center, where all kinks meet, than in the middle of the four triangles."""
     example = eikonal(shape=(5, 5))
     points = {"equation": 300, "boundary": 100}
     learned = kp.learn(
         example.problem,
         points,
-        solver=kp.Dense(nugget=1e-8, refinement=0),
+        linear_solver=kp.Dense(nugget=1e-8, refinement=0),
         max_steps=14,
         final=points,
-        final_solver=kp.Dense(nugget=1e-8),
+        final_linear_solver=kp.Dense(nugget=1e-8),
         throw=False,
     )
     at = learned.kernels[0].lengthscale
-    centre = float(at(jnp.array([0.5, 0.5]))[0])
+    center = float(at(jnp.array([0.5, 0.5]))[0])
     between = [[0.5, 0.2], [0.2, 0.5], [0.8, 0.5], [0.5, 0.8]]
-    assert centre < min(float(at(jnp.array(p))[0]) for p in between)
+    assert center < min(float(at(jnp.array(p))[0]) for p in between)
 
 
 def test_the_layer_solves_its_equation():

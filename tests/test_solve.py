@@ -6,7 +6,7 @@ import pytest
 
 import kernelpde as kp
 from kernelpde.gallery import elliptic, elliptic_additive
-from kernelpde.solve import RESULT
+from kernelpde.gauss_newton import RESULT
 
 SQUARE = kp.Box(x=(0, 1), y=(0, 1))
 GRID = np.stack(np.meshgrid(*[np.linspace(0, 1, 25)] * 2, indexing="ij"), axis=-1)
@@ -44,7 +44,7 @@ def test_elliptic_reaches_the_published_accuracy(refinement, bound):
             example.points,
             seed=seed,
             sampling="uniform",
-            solver=kp.Dense(nugget=1e-12, refinement=refinement),
+            linear_solver=kp.Dense(nugget=1e-12, refinement=refinement),
             max_steps=10,
         )
         assert solution.nugget == 1e-12
@@ -56,7 +56,7 @@ def test_plain_gauss_newton_ends_at_the_same_solution():
     example = elliptic(0.2)
     points = {"equation": 400, "boundary": 100}
     damped = kp.solve(example.problem, points)
-    plain = kp.solve(example.problem, points, method=kp.GaussNewton())
+    plain = kp.solve(example.problem, points, solver=kp.GaussNewton())
     difference = rms(damped["u"](GRID) - plain["u"](GRID))
     assert difference < 1e-8
 
@@ -68,8 +68,8 @@ def test_a_hopeless_kernel_ends_with_a_typed_result(method):
     solution = kp.solve(
         example.problem,
         {"equation": 900, "boundary": 300},
-        method=method,
-        solver=kp.Dense(nugget=1e-10),
+        solver=method,
+        linear_solver=kp.Dense(nugget=1e-10),
         throw=False,
     )
     assert solution.result in (RESULT.stalled, RESULT.step_limit, RESULT.unresolved)
@@ -81,8 +81,8 @@ def test_a_hopeless_kernel_ends_with_a_typed_result(method):
         kp.solve(
             example.problem,
             {"equation": 100, "boundary": 30},
-            method=method,
-            solver=kp.Dense(nugget=1e-10),
+            solver=method,
+            linear_solver=kp.Dense(nugget=1e-10),
             max_steps=5,
         )
     assert caught.value.solution.steps == 5
@@ -117,7 +117,7 @@ def test_nan_from_a_residual_ends_with_a_typed_result():
         fields=[kp.Field("u", kp.Gaussian(0.3))],
     )
     for method in (kp.GaussNewton(), kp.LevenbergMarquardt()):
-        solution = kp.solve(problem, {"equation": 30}, method=method, throw=False)
+        solution = kp.solve(problem, {"equation": 30}, solver=method, throw=False)
         assert solution.result is RESULT.not_finite
         assert np.isfinite(solution["u"](GRID)).all()
 
@@ -134,7 +134,9 @@ def test_a_linear_problem_takes_one_step():
         kp.Condition("boundary", SQUARE.boundary, lambda x, u: u.value),
         fields=[kp.Field("u", kp.Gaussian(0.4))],
     )
-    solution = kp.solve(problem, {"equation": 200, "boundary": 80}, solver=kp.Dense(refinement=0))
+    solution = kp.solve(
+        problem, {"equation": 200, "boundary": 80}, linear_solver=kp.Dense(refinement=0)
+    )
     assert solution.steps == 1
     exact = np.sin(np.pi * GRID[..., 0]) * np.sin(np.pi * GRID[..., 1])
     assert rms(solution["u"](GRID) - exact) < 1e-6
@@ -150,7 +152,7 @@ def test_noisy_observations_are_gaussian_process_regression():
         kp.Condition("data", points, lambda x, u, y: u.value - y, noise=noise, data={"y": values}),
         fields=[kp.Field("u", kernel)],
     )
-    solution = kp.solve(problem, solver=kp.Dense(nugget=0.0))
+    solution = kp.solve(problem, linear_solver=kp.Dense(nugget=0.0))
 
     def covariance(a, b):
         return 1.5 * np.exp(-np.sum((a[:, None] - b[None]) ** 2, axis=-1) / (2 * 0.3**2))
@@ -254,7 +256,7 @@ def test_an_equation_in_space_time():
 
 
 def eikonal():
-    """The regularised eikonal equation; from u = 0 the first full step is 60 times too long."""
+    """The regularized eikonal equation; from u = 0 the first full step is 60 times too long."""
     return kp.Problem(
         kp.Condition(
             "equation",
@@ -270,8 +272,8 @@ def test_damping_rescues_a_start_that_full_steps_overshoot():
     solution = kp.solve(
         eikonal(),
         {"equation": 200, "boundary": 80},
-        solver=kp.Dense(1e-10),
-        method=kp.LevenbergMarquardt(trust=0),
+        linear_solver=kp.Dense(1e-10),
+        solver=kp.LevenbergMarquardt(trust=0),
     )
     assert solution.history[0].length < 1.0
     merits = [r.merit for r in solution.history[:3]]
@@ -281,9 +283,9 @@ def test_damping_rescues_a_start_that_full_steps_overshoot():
 
 def test_full_steps_on_trust_end_where_damped_ones_do():
     points = {"equation": 200, "boundary": 80}
-    trusting = kp.solve(eikonal(), points, solver=kp.Dense(1e-10))
+    trusting = kp.solve(eikonal(), points, linear_solver=kp.Dense(1e-10))
     careful = kp.solve(
-        eikonal(), points, solver=kp.Dense(1e-10), method=kp.LevenbergMarquardt(trust=0)
+        eikonal(), points, linear_solver=kp.Dense(1e-10), solver=kp.LevenbergMarquardt(trust=0)
     )
     assert trusting.converged
     np.testing.assert_allclose(trusting["u"](GRID), careful["u"](GRID), atol=1e-6)
@@ -293,7 +295,7 @@ def test_trust_that_is_disappointed_goes_back_to_the_best_state():
     """After one full step on trust the eikonal equation is 60 times too far; damping saves it."""
     points = {"equation": 200, "boundary": 80}
     solution = kp.solve(
-        eikonal(), points, solver=kp.Dense(1e-10), method=kp.LevenbergMarquardt(trust=1)
+        eikonal(), points, linear_solver=kp.Dense(1e-10), solver=kp.LevenbergMarquardt(trust=1)
     )
     assert solution.history[0].length == 1.0
     assert solution.converged

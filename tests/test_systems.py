@@ -10,32 +10,32 @@ import pytest
 from scipy.spatial import KDTree
 
 import kernelpde as kp
-from kernelpde.bilevel import Loss, Parameters
-from kernelpde.bilevel._evaluation import (
+from kernelpde.functionals import Functionals, Term, gram
+from kernelpde.gallery import darcy, elliptic
+from kernelpde.learning import Loss, Parameters
+from kernelpde.learning._evaluation import (
     density_and_normal,
     loss_and_gradient,
     loss_and_normal,
     loss_and_state,
 )
-from kernelpde.functionals import Functionals, Term, gram
-from kernelpde.gallery import darcy, elliptic
-from kernelpde.problem import linearised
-from kernelpde.systems import DensePlan, LowRankPlan, SparsePlan, _choice, chosen
-from kernelpde.systems._factor import Pattern, factorised, precision_times
-from kernelpde.systems._ordering import Level, levels
-from kernelpde.systems._supernodes import elimination
+from kernelpde.linear_solvers import DenseState, LowRankState, SparseState, _choice, chosen
+from kernelpde.linear_solvers._factor import Pattern, factorized, precision_times
+from kernelpde.linear_solvers._ordering import Level, levels
+from kernelpde.linear_solvers._supernodes import elimination
+from kernelpde.problem import linearized
 
 GAUSSIAN = elliptic(0.3)
 MATERN = elliptic(kernel=kp.Matern(3.5, 0.3))
 
 
 def near_solution(example, points, seed):
-    """Rows linearised close to the solution."""
+    """Rows linearized close to the solution."""
     problem = example.problem
     blocks = problem.collocate(points, seed=seed)
     exact = 0.99 * example.references["u"](np.asarray(blocks[0].points))
     entries = (jnp.asarray(exact)[:, None], jnp.zeros((len(blocks[1].points), 0)))
-    return blocks, linearised(problem.residuals, blocks, entries)
+    return blocks, linearized(problem.residuals, blocks, entries)
 
 
 def loss_with(example, solver, points, mesh=None):
@@ -58,8 +58,8 @@ def by_differences(loss, step):
 def test_low_rank_is_the_dense_solution():
     """At the same points and nugget, to much less than the error of either."""
     points = {"equation": 1300, "boundary": 200}
-    one = kp.solve(GAUSSIAN.problem, points, solver=kp.Dense(1e-10, refinement=0))
-    two = kp.solve(GAUSSIAN.problem, points, solver=kp.LowRank(1e-10))
+    one = kp.solve(GAUSSIAN.problem, points, linear_solver=kp.Dense(1e-10, refinement=0))
+    two = kp.solve(GAUSSIAN.problem, points, linear_solver=kp.LowRank(1e-10))
     grid = GAUSSIAN.grid
     difference = np.asarray(one["u"](grid) - two["u"](grid))
     error = GAUSSIAN.errors(one)["u"]["l2"]
@@ -85,14 +85,14 @@ def test_gradient_of_low_rank_is_that_of_dense_and_of_differences(evaluate):
     assert float(gradient[0]) == pytest.approx(by_differences(few, 1e-3), rel=1e-3)
 
 
-def test_low_rank_with_noise_and_damping_minimises_what_it_should():
+def test_low_rank_with_noise_and_damping_minimizes_what_it_should():
     """z = T⁻¹ (b - Φu) must give u back: u = κ(·, Φ) z on the rows, up to the nugget."""
     problem = GAUSSIAN.problem
     blocks, rows = near_solution(GAUSSIAN, {"equation": 400, "boundary": 80}, 0)
     plan = chosen(kp.LowRank(1e-8), problem.kernels, problem.residuals, blocks).plan
     noise = jnp.asarray(np.random.default_rng(0).uniform(0.1, 1.0, 480))
     few = jax.jit(lambda b: plan.solve(problem.kernels, rows, noise, b, 0))(rows.target)
-    dense = DensePlan(kp.Dense(1e-8, refinement=0))
+    dense = DenseState(kp.Dense(1e-8, refinement=0))
     all_ = dense.solve(problem.kernels, rows, noise, rows.target, 0)
     size = float(jnp.max(jnp.abs(all_.image)))
     np.testing.assert_allclose(few.image, all_.image, atol=1e-6 * size)
@@ -115,8 +115,8 @@ def test_learning_at_low_rank_ends_where_its_derivatives_would():
     learned = kp.learn(
         elliptic(0.8).problem,
         points,
-        solver=kp.LowRank(1e-6),
-        final_solver=kp.LowRank(1e-6),
+        linear_solver=kp.LowRank(1e-6),
+        final_linear_solver=kp.LowRank(1e-6),
         starts=False,
         max_steps=20,
         throw=False,
@@ -144,15 +144,15 @@ def test_automatic_choice_follows_size_and_rank(monkeypatch):
         return chosen(kp.Automatic(1e-6), problem.kernels, problem.residuals, blocks)
 
     points = {"equation": 2300, "boundary": 200}
-    assert isinstance(plan_for(GAUSSIAN, points).plan, DensePlan)
+    assert isinstance(plan_for(GAUSSIAN, points).plan, DenseState)
     monkeypatch.setattr(_choice, "_SMALL", 1000)
     monkeypatch.setattr(_choice, "_LARGE", 2000)
     few = plan_for(GAUSSIAN, points)
-    assert isinstance(few.plan, LowRankPlan)
+    assert isinstance(few.plan, LowRankState)
     assert "rank" in few.reason
     assert "2500 rows" in few.reason
     local = plan_for(MATERN, points)
-    assert isinstance(local.plan, SparsePlan)
+    assert isinstance(local.plan, SparseState)
     assert "rank over" in local.reason
 
 
@@ -202,7 +202,7 @@ def small():
 def test_a_factor_that_sees_everything_is_exact(small):
     problem, plan, pattern, matrix = small
     nothing = jnp.zeros(len(matrix) + 1)
-    factor = factorised(problem.kernels, plan.pool, nothing, 1e-13, pattern)
+    factor = factorized(problem.kernels, plan.pool, nothing, 1e-13, pattern)
     vector = np.random.default_rng(0).standard_normal(len(matrix))
     longer = jnp.asarray(np.r_[vector, 0.0])
     np.testing.assert_allclose(factor.covariance_times(longer)[:-1], matrix @ vector, atol=1e-6)
@@ -238,7 +238,7 @@ def test_precision_and_its_derivative_in_the_kernel(small):
 
 @pytest.fixture(scope="module")
 def solved_sparsely():
-    return kp.solve(MATERN.problem, {"equation": 900, "boundary": 120}, solver=kp.Sparse())
+    return kp.solve(MATERN.problem, {"equation": 900, "boundary": 120}, linear_solver=kp.Sparse())
 
 
 def test_sparse_has_the_error_of_dense(solved_sparsely):
@@ -275,7 +275,7 @@ def test_sparse_says_when_it_does_not_converge():
     """A Gaussian kernel has no screening."""
     solver = kp.Sparse(max_iterations=20)
     with pytest.raises(kp.SolveError, match="Conjugate gradients"):
-        kp.solve(elliptic(0.3).problem, {"equation": 900, "boundary": 120}, solver=solver)
+        kp.solve(elliptic(0.3).problem, {"equation": 900, "boundary": 120}, linear_solver=solver)
 
 
 def test_sparse_refuses_averages():
@@ -287,7 +287,7 @@ def test_sparse_refuses_averages():
         fields=[kp.Field("u", kp.Matern(2.5, 0.3))],
     )
     with pytest.raises(kp.InputError, match="averages"):
-        kp.solve(problem, {"boundary": 40}, solver=kp.Sparse())
+        kp.solve(problem, {"boundary": 40}, linear_solver=kp.Sparse())
 
 
 @pytest.fixture(scope="module")
@@ -307,7 +307,7 @@ def noisy():
         else jnp.zeros((len(b.points), 0))
         for r, b in zip(problem.residuals, blocks, strict=True)
     )
-    return problem, blocks, linearised(problem.residuals, blocks, entries)
+    return problem, blocks, linearized(problem.residuals, blocks, entries)
 
 
 def density_with(noisy, solver):
@@ -369,20 +369,20 @@ def test_standard_deviations_at_low_rank_are_those_of_dense(noisy):
 def test_folds_are_refused_where_there_is_no_inverse(noisy):
     problem, _, _ = noisy
     with pytest.raises(kp.InputError, match="no inverse"):
-        kp.learn(problem, {"equation": 100, "boundary": 40}, solver=kp.Sparse())
+        kp.learn(problem, {"equation": 100, "boundary": 40}, linear_solver=kp.Sparse())
     with pytest.raises(kp.InputError, match="no inverse"):
         kp.learn(
             GAUSSIAN.problem,
             {"equation": 100, "boundary": 40},
-            validation=kp.Folds(),
-            solver=kp.LowRank(),
+            validation=kp.KFold(),
+            linear_solver=kp.LowRank(),
         )
 
 
 def test_time_is_estimated_before_a_large_solve(monkeypatch, caplog):
     """Within a factor of five of what a step takes."""
     monkeypatch.setattr(_choice, "_SMALL", 1000)
-    caplog.set_level("INFO", "kernelpde.systems")
+    caplog.set_level("INFO", "kernelpde.linear_solvers")
     solution = kp.solve(GAUSSIAN.problem, {"equation": 5000, "boundary": 400})
     problem = GAUSSIAN.problem
     choice = chosen(kp.Automatic(), problem.kernels, problem.residuals, solution.blocks)
@@ -390,4 +390,4 @@ def test_time_is_estimated_before_a_large_solve(monkeypatch, caplog):
     took = np.median([record.seconds for record in solution.history[1:]])
     assert 0.2 < choice.seconds / took < 5.0
     assert "A step takes some" in caplog.text
-    assert "rank" in solution.solver
+    assert "rank" in solution.linear_solver

@@ -187,7 +187,7 @@ def test_derivative_of_a_complex_periodic_problem():
 )
 def test_derivatives_with_other_solvers(solver, kernel):
     points = {"equation": 150, "ends": 2}
-    discretization = kp.discretize(forward(kernel), points, solver=solver)
+    discretization = kp.discretize(forward(kernel), points, linear_solver=solver)
 
     def at(c):
         return kp.solve(discretization, inputs={"c": c}, tolerance=1e-9)["u"](PLACE)[0]
@@ -195,9 +195,9 @@ def test_derivatives_with_other_solvers(solver, kernel):
     expected = difference(at, 20.0, 1.0)
     assert jax.jit(jax.grad(at))(20.0) == pytest.approx(expected, rel=1e-6)
     with pytest.raises(kp.InputError, match="discretize"):
-        jax.jit(lambda c: kp.solve(forward(kernel), points, inputs={"c": c}, solver=solver).code)(
-            20.0
-        )
+        jax.jit(
+            lambda c: kp.solve(forward(kernel), points, inputs={"c": c}, linear_solver=solver).code
+        )(20.0)
 
 
 def test_no_answer_without_convergence():

@@ -63,7 +63,7 @@ def test_own_points_and_drawn_ones_in_one_problem():
 
 def test_few_own_points_are_left_out_one_by_one():
     few = own_points(8)
-    with pytest.raises(kp.InputError, match=r"no points for validation.*Folds\(\)"):
+    with pytest.raises(kp.InputError, match=r"no points for validation.*KFold\(\)"):
         kp.learn(few, validation=kp.HeldOut())
     learned = kp.learn(few, throw=False)
     assert error(learned.solution) < 0.5

@@ -1,22 +1,20 @@
-"""Nonlinear PDEs, PDE systems and inverse problems with Gaussian processes."""
+"""Nonlinear PDEs, PDE systems and inverse problems with Gaussian processes.
+
+Everyday names are here; the rest is in `kernelpde.kernels`, `geometry`, `learning`,
+`linear_solvers`, `inference` and `gallery`.
+"""
+
+from importlib import import_module as _import_module
+from importlib.metadata import version as _version
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+from typing import Any as _Any
 
 from kernelpde import archive as archive
-from kernelpde.bilevel import L1 as L1
-from kernelpde.bilevel import L2 as L2
-from kernelpde.bilevel import LBFGS as LBFGS
-from kernelpde.bilevel import LEARNING as LEARNING
-from kernelpde.bilevel import Folds as Folds
-from kernelpde.bilevel import Fresh as Fresh
-from kernelpde.bilevel import HeldOut as HeldOut
-from kernelpde.bilevel import Learned as Learned
-from kernelpde.bilevel import LearningRecord as LearningRecord
-from kernelpde.bilevel import LogNormal as LogNormal
-from kernelpde.bilevel import Optax as Optax
-from kernelpde.bilevel import OuterGaussNewtonCG as OuterGaussNewtonCG
-from kernelpde.bilevel import OuterLevenbergMarquardt as OuterLevenbergMarquardt
-from kernelpde.bilevel import Predictive as Predictive
-from kernelpde.bilevel import learn as learn
-from kernelpde.bilevel import paper_adam as paper_adam
+from kernelpde import geometry as geometry
+from kernelpde import inference as inference
+from kernelpde import kernels as kernels
+from kernelpde import learning as learning
+from kernelpde import linear_solvers as linear_solvers
 from kernelpde.errors import FileError as FileError
 from kernelpde.errors import InputError as InputError
 from kernelpde.errors import KernelPDEError as KernelPDEError
@@ -26,6 +24,15 @@ from kernelpde.errors import SolveError as SolveError
 from kernelpde.evolve import Evolution as Evolution
 from kernelpde.evolve import march as march
 from kernelpde.export import export as export
+from kernelpde.gauss_newton import RESULT as RESULT
+from kernelpde.gauss_newton import Discretization as Discretization
+from kernelpde.gauss_newton import GaussNewton as GaussNewton
+from kernelpde.gauss_newton import LevenbergMarquardt as LevenbergMarquardt
+from kernelpde.gauss_newton import Solution as Solution
+from kernelpde.gauss_newton import discretize as discretize
+from kernelpde.gauss_newton import load_solution as load_solution
+from kernelpde.gauss_newton import save_solution as save_solution
+from kernelpde.gauss_newton import solve as solve
 from kernelpde.geometry import Averages as Averages
 from kernelpde.geometry import Ball as Ball
 from kernelpde.geometry import Box as Box
@@ -54,7 +61,24 @@ from kernelpde.kernels import RationalQuadratic as RationalQuadratic
 from kernelpde.kernels import Warped as Warped
 from kernelpde.kernels import freeze as freeze
 from kernelpde.kernels import hyperparameters as hyperparameters
-from kernelpde.linalg import Dense as Dense
+from kernelpde.learning import L1 as L1
+from kernelpde.learning import L2 as L2
+from kernelpde.learning import LBFGS as LBFGS
+from kernelpde.learning import LEARNING as LEARNING
+from kernelpde.learning import HeldOut as HeldOut
+from kernelpde.learning import KFold as KFold
+from kernelpde.learning import Learned as Learned
+from kernelpde.learning import LearningRecord as LearningRecord
+from kernelpde.learning import LeaveOneOutPredictive as LeaveOneOutPredictive
+from kernelpde.learning import LogNormal as LogNormal
+from kernelpde.learning import Optax as Optax
+from kernelpde.learning import Resampled as Resampled
+from kernelpde.learning import learn as learn
+from kernelpde.learning import paper_adam as paper_adam
+from kernelpde.linear_solvers import Automatic as Automatic
+from kernelpde.linear_solvers import Dense as Dense
+from kernelpde.linear_solvers import LowRank as LowRank
+from kernelpde.linear_solvers import Sparse as Sparse
 from kernelpde.problem import ComplexField as ComplexField
 from kernelpde.problem import Condition as Condition
 from kernelpde.problem import Field as Field
@@ -63,15 +87,115 @@ from kernelpde.problem import Parameter as Parameter
 from kernelpde.problem import Problem as Problem
 from kernelpde.problem import load_kernels as load_kernels
 from kernelpde.problem import save_kernels as save_kernels
-from kernelpde.solve import RESULT as RESULT
-from kernelpde.solve import Discretization as Discretization
-from kernelpde.solve import GaussNewton as GaussNewton
-from kernelpde.solve import LevenbergMarquardt as LevenbergMarquardt
-from kernelpde.solve import Solution as Solution
-from kernelpde.solve import discretize as discretize
-from kernelpde.solve import load_solution as load_solution
-from kernelpde.solve import save_solution as save_solution
-from kernelpde.solve import solve as solve
-from kernelpde.systems import Automatic as Automatic
-from kernelpde.systems import LowRank as LowRank
-from kernelpde.systems import Sparse as Sparse
+
+if _TYPE_CHECKING:
+    from kernelpde import gallery as gallery
+
+__version__ = _version("kernelpde")
+
+__all__ = [
+    "L1",
+    "L2",
+    "LBFGS",
+    "LEARNING",
+    "RESULT",
+    "AbstractKernel",
+    "Automatic",
+    "Averages",
+    "Ball",
+    "Box",
+    "Bumps",
+    "ComplexField",
+    "Condition",
+    "Constant",
+    "Dense",
+    "Discretization",
+    "Estimate",
+    "Evolution",
+    "Field",
+    "FileError",
+    "Function",
+    "GaussNewton",
+    "Gaussian",
+    "Gibbs",
+    "HeldOut",
+    "InputError",
+    "KFold",
+    "KernelPDEError",
+    "Learned",
+    "LearnedNoise",
+    "LearningRecord",
+    "LeaveOneOutPredictive",
+    "LevenbergMarquardt",
+    "LogNormal",
+    "LowRank",
+    "Matern",
+    "Network",
+    "Optax",
+    "Parameter",
+    "Periodic",
+    "PointCloud",
+    "Polynomial",
+    "Posterior",
+    "PrecisionError",
+    "Problem",
+    "RankError",
+    "RationalQuadratic",
+    "Resampled",
+    "Solution",
+    "SolveError",
+    "Sparse",
+    "Warped",
+    "__version__",
+    "archive",
+    "box_averages",
+    "discretize",
+    "export",
+    "freeze",
+    "gallery",
+    "geometry",
+    "hyperparameters",
+    "inference",
+    "kernels",
+    "learn",
+    "learning",
+    "line_integrals",
+    "linear_solvers",
+    "load_kernels",
+    "load_solution",
+    "march",
+    "marginal_posterior",
+    "next_measurement",
+    "paper_adam",
+    "posterior",
+    "refine",
+    "region_averages",
+    "save_kernels",
+    "save_solution",
+    "solve",
+    "united",
+]
+
+_MOVED = {
+    "Fresh": "Resampled",
+    "Folds": "KFold",
+    "Predictive": "LeaveOneOutPredictive",
+    "OuterLevenbergMarquardt": "learning.LevenbergMarquardt",
+    "OuterGaussNewtonCG": "learning.GaussNewtonCG",
+}
+"""Names of the first edition; they go with the next release."""
+
+
+def __getattr__(name: str) -> _Any:
+    if name == "gallery":
+        # Not above: its problems and references are only imported by those who want them.
+        return _import_module("kernelpde.gallery")
+    if name in _MOVED:
+        from kernelpde.deprecation import warn_moved
+
+        found = _import_module("kernelpde")
+        for part in _MOVED[name].split("."):
+            found = getattr(found, part)
+        warn_moved(f"kernelpde.{name}", f"kernelpde.{_MOVED[name]}")
+        return found
+    raise AttributeError(f"module 'kernelpde' has no attribute {name!r}")

@@ -29,7 +29,7 @@ _QUICK: dict[str, Any] = {
 }
 
 _POINTWISE: dict[str, Any] = {
-    # For what has little to do per point, a tenth of the time that optimised code takes to compile.
+    # For what has little to do per point, a tenth of the time that optimized code takes to compile.
     **_QUICK,
     "xla_backend_optimization_level": 0,
 }

@@ -1,6 +1,6 @@
 """Pictures of functions on grids and of numbers over steps, with matplotlib.
 
-Colours can be told apart with the common kinds of colour blindness and in grey.
+Colors can be told apart with the common kinds of color blindness and in grey.
 """
 
 from collections.abc import Mapping, Sequence
@@ -42,7 +42,7 @@ class Panel:
     - `title`: above it.
     - `values`: at the points of the grid, NaN where there are none.
     - `kind`: "values" of either sign, "sizes" from zero up, or "decades" on a logarithmic scale.
-    - `label`: of its colours.
+    - `label`: of its colors.
     - `beside`: in one dimension, another function to be drawn dashed, with its name.
     - `band`: in one dimension, the half width of a band around it.
     - `points`: sets of points to be marked, by name, in the free coordinates.
@@ -99,7 +99,7 @@ def draw_panels(
     return figure
 
 
-def labelled(name: str, units: Mapping[str, str]) -> str:
+def labeled(name: str, units: Mapping[str, str]) -> str:
     """A name with its unit, if it has one."""
     return f"{name} [{units[name]}]" if name in units else name
 
@@ -115,19 +115,19 @@ def _draw_line(axis: "Axes", panel: Panel, grid: Grid, units: Mapping[str, str])
         other, values = panel.beside
         axis.plot(numbers, values, "--", color="0.25", lw=1.2, label=other, zorder=3)
     axis.plot(numbers, panel.values, color=COLOURS[0], lw=1.6, label=panel.label or None)
-    for (mark, points), colour in zip(panel.points.items(), COLOURS[1:], strict=False):
+    for (mark, points), color in zip(panel.points.items(), COLOURS[1:], strict=False):
         axis.plot(
             points[:, 0],
             np.zeros(len(points)),
             "|",
             ms=7,
-            color=colour,
+            color=color,
             label=mark,
             transform=axis.get_xaxis_transform(),
             clip_on=False,
         )
     axis.grid(alpha=0.3)
-    axis.set(title=panel.title, xlabel=labelled(name, units), ylabel=panel.label)
+    axis.set(title=panel.title, xlabel=labeled(name, units), ylabel=panel.label)
     if panel.beside is not None or panel.band is not None or panel.points:
         axis.legend(fontsize=8)
 
@@ -156,12 +156,12 @@ def _draw_plane(axis: "Axes", panel: Panel, grid: Grid, units: Mapping[str, str]
     bar = axis.figure.colorbar(mesh, ax=axis, shrink=0.9, label=panel.label)
     if panel.kind != "decades":
         bar.ax.ticklabel_format(scilimits=(-2, 3))
-    for (mark, points), colour in zip(panel.points.items(), ("black", *COLOURS[1:]), strict=False):
+    for (mark, points), color in zip(panel.points.items(), ("black", *COLOURS[1:]), strict=False):
         size = float(np.clip(60 / np.sqrt(max(len(points), 1)), 1.0, 5.0))
         axis.plot(
-            points[:, 0], points[:, 1], ".", ms=size, mew=0, color=colour, label=mark, clip_on=False
+            points[:, 0], points[:, 1], ".", ms=size, mew=0, color=color, label=mark, clip_on=False
         )
-    axis.set(title=panel.title, xlabel=labelled(first, units), ylabel=labelled(second, units))
+    axis.set(title=panel.title, xlabel=labeled(first, units), ylabel=labeled(second, units))
     if panel.points:
         axis.legend(
             fontsize=7,
@@ -238,9 +238,9 @@ def _draw_chart(axis: "Axes", chart: Chart) -> None:
         if curve.faint:
             axis.plot(curve.steps, curve.values, ".", ms=3, color="0.65", label=curve.name)
             continue
-        colour, marker = COLOURS[strong % len(COLOURS)], MARKERS[strong % len(MARKERS)]
+        color, marker = COLOURS[strong % len(COLOURS)], MARKERS[strong % len(MARKERS)]
         axis.plot(
-            curve.steps, curve.values, f"{marker}-", ms=3.5, lw=1.3, color=colour, label=curve.name
+            curve.steps, curve.values, f"{marker}-", ms=3.5, lw=1.3, color=color, label=curve.name
         )
         strong += 1
     axis.grid(alpha=0.3)

@@ -11,8 +11,8 @@ from kernelpde import checking
 from kernelpde.archive import replacing, versions
 from kernelpde.arrays import Numbers
 from kernelpde.errors import InputError
+from kernelpde.gauss_newton import Solution, check_solution, field_names, grid_of
 from kernelpde.geometry import Grid
-from kernelpde.solve import Solution, check_solution, field_names, grid_of
 
 FORMATS = (".npz", ".csv", ".nc", ".vtu")
 

@@ -13,9 +13,9 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from kernelpde.archive import writing
-from kernelpde.bilevel import LearningRecord
 from kernelpde.errors import InputError
-from kernelpde.solve import Record
+from kernelpde.gauss_newton import Record
+from kernelpde.learning import LearningRecord
 
 Callback: TypeAlias = Callable[[Any], None]
 
@@ -138,6 +138,6 @@ def in_words(record: Record | LearningRecord) -> str:
     values = "  ".join(f"{name} {value:.4g}" for name, value in scalars(record).items())
     change = "" if record.change is None else f"  change {record.change:.1e}"
     return (
-        f"step {record.step}: {record.factorisations} factorisations  loss {record.loss:.2e}  "
+        f"step {record.step}: {record.factorizations} factorizations  loss {record.loss:.2e}  "
         f"residuals {sizes}  {values}{change}  nugget {record.nugget:.0e}"
     )

@@ -18,18 +18,18 @@ from rich.console import Console
 from rich.table import Table
 
 from kernelpde.archive import replacing, versions
-from kernelpde.bilevel import data_conditions, read_notes
 from kernelpde.cli._bench import measured
 from kernelpde.cli._doctor import diagnosis
 from kernelpde.cli._job import REPORT, RUN, SOLUTION, Job, Outcome, carried_out, job_of
 from kernelpde.errors import InputError, KernelPDEError, SolveError
 from kernelpde.export import FORMATS, export
 from kernelpde.gallery import EXAMPLES, Example
+from kernelpde.gauss_newton import Solution, load_solution, solution_notes
 from kernelpde.inference import posterior
 from kernelpde.kernels import Gibbs
+from kernelpde.learning import data_conditions, read_notes
+from kernelpde.linear_solvers import in_words
 from kernelpde.reproduce import PARTS, reproduce
-from kernelpde.solve import Solution, load_solution, solution_notes
-from kernelpde.systems import in_words
 
 app = typer.Typer(
     help="Nonlinear PDEs with Gaussian processes that learn their own kernel.",
@@ -68,7 +68,7 @@ def _root(
     del version
     logging.basicConfig(format="%(message)s", stream=sys.stderr)
     # Which solver a large problem gets, and how long a step takes, is said in any case.
-    logging.getLogger("kernelpde" if verbose else "kernelpde.systems").setLevel(logging.INFO)
+    logging.getLogger("kernelpde" if verbose else "kernelpde.linear_solvers").setLevel(logging.INFO)
 
 
 @app.command()

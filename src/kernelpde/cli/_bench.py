@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from kernelpde.bilevel import HeldOut, OuterLevenbergMarquardt, learn
 from kernelpde.gallery import elliptic
-from kernelpde.linalg import Dense
-from kernelpde.solve import solve
+from kernelpde.gauss_newton import solve
+from kernelpde.learning import HeldOut, LevenbergMarquardt, learn
+from kernelpde.linear_solvers import Dense
 
 _REST = 0.1
 """Seconds after which the threads of BLAS no longer wait busily for another call."""
@@ -32,9 +32,9 @@ def measured(rows: int, seed: int) -> dict[str, Any]:
         starts=False,
         tolerance=0.0,
         max_steps=4,
-        optimizer=OuterLevenbergMarquardt(steps=4),
+        optimizer=LevenbergMarquardt(steps=4),
         validation=HeldOut(),
-        solver=Dense(nugget=1e-10, refinement=0),
+        linear_solver=Dense(nugget=1e-10, refinement=0),
         final={"equation": 20, "boundary": 12},
         throw=False,
         callback=lambda _: stamps.append(time.perf_counter()),

@@ -10,8 +10,8 @@ import numpy as np
 import scipy.linalg
 
 from kernelpde.archive import versions
+from kernelpde.linear_solvers import automatic_for
 from kernelpde.memory import LEARN, SOLVE, dense_bytes, physical_bytes
-from kernelpde.systems import automatic_for
 
 _SAMPLE = 1500
 """Size of the matrix that is factored to see how fast this machine is."""

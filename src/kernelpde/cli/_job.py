@@ -13,16 +13,16 @@ import jax
 import numpy as np
 
 from kernelpde.archive import replacing, versions
-from kernelpde.bilevel import HeldOut, Learned, data_conditions, learn, paper_adam
 from kernelpde.cli._live import live
 from kernelpde.cli._source import example_of
 from kernelpde.errors import InputError
 from kernelpde.gallery import Example
+from kernelpde.gauss_newton import GaussNewton, LevenbergMarquardt, Solution, save_solution, solve
 from kernelpde.inference import Posterior, posterior
+from kernelpde.learning import HeldOut, Learned, data_conditions, learn, paper_adam
+from kernelpde.linear_solvers import Automatic
 from kernelpde.problem import load_kernels, save_kernels
 from kernelpde.progress import Callback, JSONLines, Logging, together
-from kernelpde.solve import GaussNewton, LevenbergMarquardt, Solution, save_solution, solve
-from kernelpde.systems import Automatic
 
 RUN, SOLUTION, REPORT = "run.kpde", "solution.kpde", "report.json"
 """Names in a directory of results."""
@@ -147,7 +147,7 @@ def carried_out(
         "iterations": solution.steps,
         "converged": solution.converged,
         "reason": solution.reason,
-        "solver": solution.solver,
+        "solver": solution.linear_solver,
         "seconds": {"compile": compiling(), "run": total - compiling()},
         "versions": versions(),
     }
@@ -155,7 +155,7 @@ def carried_out(
         report["learning"] = {
             "from": job.lengthscale,
             "optimizer": job.optimizer,
-            "factorisations": learned.factorisations,
+            "factorizations": learned.factorizations,
             "steps": len(learned.history),
             "converged": learned.converged,
             "reason": learned.reason,
@@ -188,7 +188,7 @@ def _learned(
 ) -> Learned:
     published = job.optimizer == "adam"
     only_equation = {name: 0.0 for name in counts if name != "equation"}
-    solver = _solver(job, example, data)
+    linear_solver = _solver(job, example, data)
     return learn(
         example.problem,
         {
@@ -198,15 +198,15 @@ def _learned(
         validation=HeldOut(batch=200, weights=only_equation) if published else None,
         optimizer=paper_adam() if published else None,
         starts=not published,
-        method=GaussNewton() if published else LevenbergMarquardt(),
+        solver=GaussNewton() if published else LevenbergMarquardt(),
         tolerance=0.0 if published else 1e-3,
-        solver=Automatic(nugget=max(1e-10, solver.nugget), refinement=0),
+        linear_solver=Automatic(nugget=max(1e-10, linear_solver.nugget), refinement=0),
         seed=job.seed,
         sampling=example.sampling if job.sampling is None else job.sampling,
         max_steps=job.max_steps,
         final=None if data else counts,
         final_seed=job.seed + _FRESH,
-        final_solver=None if data else solver,
+        final_linear_solver=None if data else linear_solver,
         throw=False,
         callback=callback,
         checkpoint=None if out is None else out / RUN,
@@ -222,8 +222,8 @@ def _solved(
         counts,
         seed=job.seed,
         sampling=example.sampling if job.sampling is None else job.sampling,
-        method=GaussNewton() if job.method == "plain" else LevenbergMarquardt(),
-        solver=_solver(job, example, data),
+        solver=GaussNewton() if job.method == "plain" else LevenbergMarquardt(),
+        linear_solver=_solver(job, example, data),
         max_steps=job.steps,
         throw=False,
         callback=callback,

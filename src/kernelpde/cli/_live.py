@@ -11,9 +11,9 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from kernelpde.bilevel import LearningRecord
+from kernelpde.gauss_newton import Record
+from kernelpde.learning import LearningRecord
 from kernelpde.progress import scalars
-from kernelpde.solve import Record
 
 _MOST = 6
 """So many hyperparameters fit on a line."""

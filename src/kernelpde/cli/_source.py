@@ -12,8 +12,8 @@ import numpy as np
 from kernelpde.checking import did_you_mean
 from kernelpde.errors import InputError, KernelPDEError
 from kernelpde.gallery import EXAMPLES, Example
+from kernelpde.gauss_newton import grid_of
 from kernelpde.problem import Problem
-from kernelpde.solve import grid_of
 
 _OPTIONAL = {
     "points": {},

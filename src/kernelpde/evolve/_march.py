@@ -13,22 +13,23 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from kernelpde.arrays import Numbers
-from kernelpde.bilevel import Learned, learn
 from kernelpde.checking import listed, named, numbers, whole_number
+from kernelpde.deprecation import renamed
 from kernelpde.errors import InputError
-from kernelpde.geometry import Averages, Patch, Patches, PointCloud, Space
-from kernelpde.problem import Condition, LearnedNoise, Problem
-from kernelpde.solve import (
-    GaussNewton,
-    LevenbergMarquardt,
+from kernelpde.gauss_newton import (
     Solution,
+    Solver,
     check_common,
-    check_method,
+    check_linear_solver,
     check_problem,
     check_solver,
+    moved,
     solve,
 )
-from kernelpde.systems import Solver
+from kernelpde.geometry import Averages, Patch, Patches, PointCloud, Space
+from kernelpde.learning import Learned, learn
+from kernelpde.linear_solvers import LinearSolver
+from kernelpde.problem import Condition, LearnedNoise, Problem
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,6 +107,7 @@ class Evolution:
         return "\n".join(lines)
 
 
+@renamed(moved)
 def march(
     problem: Problem,
     windows: int,
@@ -114,8 +116,8 @@ def march(
     initial: str = "initial",
     order: int = 1,
     learning: Mapping[str, Any] | None = None,
-    method: GaussNewton | LevenbergMarquardt | None = None,
     solver: Solver | None = None,
+    linear_solver: LinearSolver | None = None,
     seed: int = 0,
     sampling: str = "halton",
     throw: bool = True,
@@ -134,15 +136,15 @@ def march(
     - `initial`: the name of the condition at the beginning of time.
     - `order`: of the equation in time; 2 hands over first time derivatives too.
     - `learning`: if given, kernels are learned in the first window by `learn` with these options.
-    - `method`, `solver`, `sampling`, `throw`: as in `solve`.
+    - `solver`, `linear_solver`, `sampling`, `throw`: as in `solve`.
     - `seed`: of the points; every window has its own.
     - `callback`: called with the number and the solution of each window.
     """
     check_problem("march", problem)
     whole_number("march", "windows", windows)
     whole_number("march", "seed", seed, at_least=0)
-    check_method("march", method)
-    check_solver("march", "solver", solver)
+    check_solver("march", solver)
+    check_linear_solver("march", "solver", linear_solver)
     check_common("march", None, throw, callback)
     space = problem.space
     names = [condition.name for condition in problem.conditions]
@@ -199,8 +201,8 @@ def march(
             counts,
             seed=seed + 104_729 * (number + 1),
             sampling=sampling,
-            method=method,
             solver=solver,
+            linear_solver=linear_solver,
             throw=throw,
         )
         solutions.append(solution)

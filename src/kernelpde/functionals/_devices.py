@@ -65,7 +65,7 @@ def groups_summed(function: Callable[..., Any], groups: Any, *whole: Any, mesh: 
 
 
 def _in_pairs(parts: Array) -> Array:
-    """A sum over the leading axis, of neighbours first."""
+    """A sum over the leading axis, of neighbors first."""
     while len(parts) > 1:
         left = parts[-1:] if len(parts) % 2 else parts[:0]
         parts = jnp.concatenate([parts[0 : len(parts) - len(left) : 2] + parts[1::2], left])

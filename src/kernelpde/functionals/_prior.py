@@ -13,7 +13,7 @@ from kernelpde.kernels import AbstractKernel
 class Mixed(eqx.Module):
     """Correlated fields u_f = Σ_q A_fq w_q of independent functions w_q, each with its own kernel.
 
-    The linear model of coregionalisation (Alvarez, Rosasco and Lawrence 2012, section 4):
+    The linear model of coregionalization (Alvarez, Rosasco and Lawrence 2012, section 4):
     cov(u_f(x), u_g(y)) = Σ_q A_fq A_gq κ_q(x, y). The entries of A are hyperparameters.
 
     **Attributes:**

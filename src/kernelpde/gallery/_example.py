@@ -10,8 +10,8 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from kernelpde.checking import instance, real_number, whole_number
+from kernelpde.gauss_newton import Solution, check_solution
 from kernelpde.problem import Problem
-from kernelpde.solve import Solution, check_solution
 
 Settings = ParamSpec("Settings")
 

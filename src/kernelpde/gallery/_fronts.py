@@ -8,7 +8,7 @@ from jaxtyping import Array, Float
 from kernelpde.errors import InputError
 from kernelpde.functionals import Jet
 from kernelpde.gallery._example import Example, gallery, product_grid
-from kernelpde.gallery._references import ColeHopf, RegularisedDistance
+from kernelpde.gallery._references import ColeHopf, RegularizedDistance
 from kernelpde.geometry import Box
 from kernelpde.kernels import AbstractKernel, Bumps, Gibbs, Matern, Network
 from kernelpde.problem import Condition, Field, Problem
@@ -117,10 +117,10 @@ def eikonal(
     grid = np.linspace(0, 1, 100)
     return Example(
         "eikonal",
-        "a regularised eikonal equation, with kinks along the diagonals",
+        "a regularized eikonal equation, with kinks along the diagonals",
         problem,
         {"equation": 1800, "boundary": 300},
-        {"u": RegularisedDistance(_REGULARISATION)},
+        {"u": RegularizedDistance(_REGULARISATION)},
         product_grid(grid, grid),
         {"equation": 900, "boundary": 300},
         sampling="halton",

@@ -196,7 +196,7 @@ class ColeHopf:
 
 
 @dataclass(frozen=True)
-class RegularisedDistance:
+class RegularizedDistance:
     """|∇u|² = 1 + ε Δu on the unit square, u = 0 on the boundary.
 
     With u = -ε log v it becomes ε² Δv = v, v = 1 on the boundary, whose solution is a series of

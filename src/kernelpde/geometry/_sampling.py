@@ -21,7 +21,7 @@ def unit_points(
     - `count`: how many.
     - `dimension`: of the cube; 0 gives empty rows.
     - `method`: `"uniform"` random, `"sobol"` or `"halton"` (both scrambled), `"poisson"` disk, or
-      `"grid"` of cell centres, which needs a whole number of points per axis.
+      `"grid"` of cell centers, which needs a whole number of points per axis.
     - `rng`: the source of randomness.
     """
     if method not in METHODS:

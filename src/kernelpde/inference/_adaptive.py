@@ -9,13 +9,15 @@ from jaxtyping import Float
 
 from kernelpde.arrays import Numbers
 from kernelpde.checking import instance, one_of, whole_number
+from kernelpde.deprecation import renamed
 from kernelpde.errors import InputError
+from kernelpde.gauss_newton import Solution, check_linear_solver, check_problem, moved, solve
 from kernelpde.inference._posterior import Posterior, conditioned
-from kernelpde.problem import Block, Problem
-from kernelpde.solve import Solution, check_problem, check_solver, solve
-from kernelpde.systems import Solver
+from kernelpde.linear_solvers import LinearSolver
+from kernelpde.problem import Collocation, Problem
 
 
+@renamed(moved)
 def refine(
     problem: Problem,
     points: Mapping[str, int | Numbers],
@@ -27,7 +29,7 @@ def refine(
     candidates: int = 2000,
     seed: int = 0,
     sampling: str = "halton",
-    solver: Solver | None = None,
+    linear_solver: LinearSolver | None = None,
     throw: bool = True,
 ) -> Solution:
     """Solve with points added round by round where the last solution was worst.
@@ -35,7 +37,7 @@ def refine(
     In each round points are taken one by one from many candidates, always the one with the largest
     product of the residual's size and its posterior standard deviation given the points so far, the
     new ones included; so they gather where the residual is large and still keep apart (Wenzel,
-    Santin and Haasdonk 2021 analyse such choices).
+    Santin and Haasdonk 2021 analyze such choices).
 
     **Arguments:**
 
@@ -46,7 +48,7 @@ def refine(
     - `rounds`: in how many rounds they are added.
     - `by`: `"deviation"` leaves the size of the residual out.
     - `candidates`: places to choose from in each round.
-    - `seed`, `sampling`, `solver`: as in `solve`.
+    - `seed`, `sampling`, `linear_solver`: as in `solve`.
     - `throw`: raise `SolveError` if the last solve does not converge.
     """
     check_problem("refine", problem)
@@ -54,7 +56,7 @@ def refine(
     one_of("refine", "by", by, ("residual", "deviation"))
     for name, count in (("to", to), ("rounds", rounds), ("candidates", candidates)):
         whole_number("refine", name, count)
-    check_solver("refine", "solver", solver)
+    check_linear_solver("refine", "solver", linear_solver)
     number = problem.condition_index(condition)
     region = problem.conditions[number].region
     begun = points.get(condition)
@@ -71,7 +73,7 @@ def refine(
     blocks = problem.collocate(points, seed=seed, sampling=sampling)
     rng = np.random.default_rng([seed, 17])
     for stage in range(rounds):
-        solution = solve(problem, blocks=blocks, solver=solver, throw=False)
+        solution = solve(problem, blocks=blocks, linear_solver=linear_solver, throw=False)
         places = region.sample(candidates, rng, "halton").points
         wanted = (to - count) * (stage + 1) // rounds + count - blocks[number].count
         covariance = _covariance(conditioned(solution), condition, places)
@@ -83,7 +85,7 @@ def refine(
         blocks = tuple(
             _with(block, places[chosen]) if k == number else block for k, block in enumerate(blocks)
         )
-    return solve(problem, blocks=blocks, solver=solver, throw=throw)
+    return solve(problem, blocks=blocks, linear_solver=linear_solver, throw=throw)
 
 
 def _covariance(posterior: Posterior, condition: str, places: np.ndarray) -> np.ndarray:
@@ -95,7 +97,7 @@ def _covariance(posterior: Posterior, condition: str, places: np.ndarray) -> np.
 def _greedy(
     covariance: Float[np.ndarray, "n n"], weights: Float[np.ndarray, " n"], count: int
 ) -> list[int]:
-    """Pivots of a Cholesky factorisation, each with the largest weighted variance that is left."""
+    """Pivots of a Cholesky factorization, each with the largest weighted variance that is left."""
     left = np.diagonal(covariance).copy()
     factor = np.zeros((len(left), count))
     chosen: list[int] = []
@@ -110,9 +112,9 @@ def _greedy(
     return chosen
 
 
-def _with(block: Block, places: np.ndarray) -> Block:
+def _with(block: Collocation, places: np.ndarray) -> Collocation:
     """A block with more points, for a condition without normals and data."""
     if block.normals is not None or block.data:
         raise InputError("refine: points cannot be added to a condition with normals or data.")
     noise = jnp.concatenate([block.noise, jnp.full(len(places), block.noise[0])])
-    return Block(jnp.concatenate([block.points, jnp.asarray(places)]), None, {}, noise)
+    return Collocation(jnp.concatenate([block.points, jnp.asarray(places)]), None, {}, noise)

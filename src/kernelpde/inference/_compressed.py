@@ -1,7 +1,7 @@
 """Many functionals through a few of them: variances at a fraction of the cost.
 
 The exact variance of N functionals takes a triangular solve each, N M² operations, far more than
-the factorisation for N of several M. But functionals that lie close together know much of each
+the factorization for N of several M. But functionals that lie close together know much of each
 other: with pivots Z among them, each ψ is a combination of pivots up to a rest e, whose size in the
 prior, √d with d = κ(ψ, ψ) - κ(ψ, Z) κ(Z, Z)⁻¹ κ(Z, ψ), bounds the error of its standard deviation:
 
@@ -20,7 +20,7 @@ from scipy.linalg import get_lapack_funcs
 from kernelpde.arrays import array
 from kernelpde.compiling import compiled
 from kernelpde.functionals import Functionals, Kernels, gram, gram_diagonal
-from kernelpde.linalg import DenseFactor
+from kernelpde.linear_solvers import DenseFactor
 
 _CANDIDATES = 1024
 """Pivots are chosen among so many of the functionals."""

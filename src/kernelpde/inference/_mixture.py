@@ -7,11 +7,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from kernelpde.bilevel import Learned
 from kernelpde.checking import instance, random_key, whole_number
 from kernelpde.errors import SolveError
+from kernelpde.gauss_newton import solve
 from kernelpde.inference._posterior import Posterior, Where, posterior
-from kernelpde.solve import solve
+from kernelpde.learning import Learned
 
 
 class Mixture:
@@ -70,7 +70,8 @@ def marginal_posterior(learned: Learned, key: PRNGKeyArray, draws: int = 8) -> M
     """The posterior over draws of the hyperparameters instead of at their best values.
 
     Hyperparameters are drawn from N(θ, H⁻¹) with H the curvature of the outer loss where learning
-    ended: Laplace's approximation, for a loss that is minus a log density (`Predictive`).
+    ended: Laplace's approximation, for a loss that is minus a log density, as with
+    `LeaveOneOutPredictive`.
 
     **Arguments:**
 
@@ -91,7 +92,10 @@ def marginal_posterior(learned: Learned, key: PRNGKeyArray, draws: int = 8) -> M
     members = []
     for shift in noise @ root.T:
         found = solve(
-            learned.shifted(shift), blocks=solution.blocks, solver=learned.solver, throw=False
+            learned.shifted(shift),
+            blocks=solution.blocks,
+            linear_solver=learned.linear_solver,
+            throw=False,
         )
         if found.converged:
             members.append(posterior(found))

@@ -23,19 +23,19 @@ from kernelpde.functionals import (
     gram_diagonal,
     jets,
 )
+from kernelpde.gauss_newton import Solution, check_solution, field_names
 from kernelpde.geometry import Averages
 from kernelpde.inference._compressed import Compressed, compressed, compressed_variance, pivots
-from kernelpde.problem import Block, Parameter, Residual, Rows, linearised
-from kernelpde.solve import Solution, check_solution, field_names
-from kernelpde.systems import (
-    AbstractPlan,
-    AbstractSolved,
+from kernelpde.linear_solvers import (
+    AbstractLinearSolution,
+    AbstractLinearSolverState,
     Automatic,
-    DenseSolved,
+    DenseSolution,
     Local,
     Sparse,
     chosen,
 )
+from kernelpde.problem import Collocation, LinearizedProblem, Parameter, Residual, linearized
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -66,7 +66,7 @@ class Estimate:
 
     **Attributes:**
 
-    - `mean`: where the posterior has its centre.
+    - `mean`: where the posterior has its center.
     - `deviation`: its standard deviation, to first order for a positive parameter.
     """
 
@@ -94,19 +94,25 @@ class Estimate:
 
 
 class Posterior:
-    """Fields and numbers as a Gaussian process conditioned on the linearised conditions.
+    """Fields and numbers as a Gaussian process conditioned on the linearized conditions.
 
-    With Φ the conditions linearised at the solution and P = κ(Φ, Φ) + Σ, functionals Ψ have the
+    With Φ the conditions linearized at the solution and P = κ(Φ, Φ) + Σ, functionals Ψ have the
     covariance κ(Ψ, Ψ) - κ(Ψ, Φ) P⁻¹ κ(Φ, Ψ) around their values at the solution. For linear
     conditions this is the posterior; otherwise it is Laplace's approximation to it.
 
     **Attributes:**
 
-    - `solution`: its centre.
+    - `solution`: its center.
     - `amplitude`: what all prior standard deviations are multiplied by.
     """
 
-    def __init__(self, solution: Solution, rows: Rows, solved: AbstractSolved, amplitude: float):
+    def __init__(
+        self,
+        solution: Solution,
+        rows: LinearizedProblem,
+        solved: AbstractLinearSolution,
+        amplitude: float,
+    ):
         self.solution = solution
         self.amplitude = amplitude
         self._rows = rows
@@ -137,7 +143,7 @@ class Posterior:
     def chi_squared(self) -> dict[str, float]:
         """For each condition with noise, the mean square of its residual over noise.
 
-        At a solution a residual is that of its linearisation.
+        At a solution a residual is that of its linearization.
         """
         problem = self.solution.problem
         missed = np.asarray(self._rows.target - self._solved.image)
@@ -246,13 +252,13 @@ class Posterior:
         kernels, count = self.solution.kernels, len(functionals)
         size = len(self._rows.target)
         few = None
-        dense = isinstance(self._solved, DenseSolved)
+        dense = isinstance(self._solved, DenseSolution)
         if dense and count >= _MANY * size and functionals.width == 1:
             some = functionals[array(np.linspace(0, count - 1, _SOME).astype(int))]
             prior = jnp.sqrt(gram_diagonal(kernels, [some]))
             smallest = float(np.quantile(np.asarray(self._one_by_one(some) / prior), 0.05))
             few = pivots(kernels, functionals, size // 3, (0.3 * _ACCEPTED * smallest) ** 2)
-        if few is None or not isinstance(self._solved, DenseSolved):
+        if few is None or not isinstance(self._solved, DenseSolution):
             return self.amplitude * self._one_by_one(functionals)
         through = compressed(kernels, few, self._rows.batches, self._solved.system)
         return self.amplitude * self._through(through, functionals)
@@ -284,16 +290,16 @@ class Posterior:
         return jnp.sqrt(jnp.concatenate(parts)[: len(functionals)])
 
     def residual_functionals(self, condition: str, where: Numbers) -> tuple[Functionals, ...]:
-        """A linearised residual at other points, one batch per equation.
+        """A linearized residual at other points, one batch per equation.
 
         Not for conditions that use normals or data of their own points.
         """
         problem = self.solution.problem
         residual = problem.residuals[problem.condition_index(condition)]
         places = array(np.asarray(where, dtype=np.float64))
-        block = Block(places, None, {}, jnp.zeros(len(places)))
+        block = Collocation(places, None, {}, jnp.zeros(len(places)))
         entries = self.solution.jets(residual.nonlinear_terms, places)
-        return linearised((residual,), (block,), (entries,)).batches
+        return linearized((residual,), (block,), (entries,)).batches
 
     def samples(
         self, where: Mapping[str, Where | None], key: PRNGKeyArray, count: int
@@ -454,11 +460,11 @@ class ComplexPosteriorView:
 
 
 def posterior(solution: Solution, *, amplitude: float | None = None) -> Posterior:
-    """The posterior at a solution: one factorisation.
+    """The posterior at a solution: one factorization.
 
     **Arguments:**
 
-    - `solution`: what to linearise at. It must have converged.
+    - `solution`: what to linearize at. It must have converged.
     - `amplitude`: a factor on all prior standard deviations. Where conditions have noise, their
       size fixes that of the kernels, and it is 1 unless given. Without noise the solution does not
       depend on it, and it is √(bᵀ P⁻¹ b / M), its most likely value.
@@ -479,7 +485,7 @@ def posterior(solution: Solution, *, amplitude: float | None = None) -> Posterio
 
 
 def conditioned(solution: Solution, *, amplitude: float | None = None) -> Posterior:
-    """The linearised conditions at a solution, or on the way to one, and what follows from them."""
+    """The linearized conditions at a solution, or on the way to one, and what follows from them."""
     problem = solution.problem
     if isinstance(solution.expansion, Local):
         raise InputError(
@@ -512,22 +518,25 @@ def conditioned(solution: Solution, *, amplitude: float | None = None) -> Poster
 def _conditioned(
     residuals: tuple[Residual, ...],
     kernels: Kernels,
-    blocks: tuple[Block, ...],
+    blocks: tuple[Collocation, ...],
     expansion: tuple[Functionals, ...],
-    plan: AbstractPlan,
-) -> tuple[Rows, AbstractSolved, Float[Array, ""]]:
+    plan: AbstractLinearSolverState,
+) -> tuple[LinearizedProblem, AbstractLinearSolution, Float[Array, ""]]:
     entries = tuple(
         jets(kernels, block.points, residual.nonlinear_terms, expansion)
         for residual, block in zip(residuals, blocks, strict=True)
     )
-    rows = linearised(residuals, blocks, entries)
+    rows = linearized(residuals, blocks, entries)
     solved = plan.solve(kernels, rows, rows.variance, rows.target, 0)
     return rows, solved, jnp.sqrt(solved.energy(rows.target) / rows.target.shape[0])
 
 
 @compiled
 def _surprise(
-    solved: AbstractSolved, kernels: Kernels, rows: Rows, conditions: tuple[int, ...]
+    solved: AbstractLinearSolution,
+    kernels: Kernels,
+    rows: LinearizedProblem,
+    conditions: tuple[int, ...],
 ) -> Float[Array, ""]:
     left = solved.left_out(kernels, rows, conditions)
     return jnp.mean(left.weights**2 / left.precision)
@@ -535,14 +544,21 @@ def _surprise(
 
 @compiled
 def _covariance(
-    solved: AbstractSolved, kernels: Kernels, rows: Rows, left: Functionals, right: Functionals
+    solved: AbstractLinearSolution,
+    kernels: Kernels,
+    rows: LinearizedProblem,
+    left: Functionals,
+    right: Functionals,
 ) -> Float[Array, "m n"]:
     return solved.covariance(kernels, rows, left, right)
 
 
 @compiled
 def _variance(
-    solved: AbstractSolved, kernels: Kernels, rows: Rows, functionals: Functionals
+    solved: AbstractLinearSolution,
+    kernels: Kernels,
+    rows: LinearizedProblem,
+    functionals: Functionals,
 ) -> Float[Array, " n"]:
     return solved.variance(kernels, rows, functionals)
 

@@ -40,6 +40,6 @@ from kernelpde.kernels._polynomial import Polynomial as Polynomial
 from kernelpde.kernels._radial import AbstractRadial as AbstractRadial
 from kernelpde.kernels._radial import Gaussian as Gaussian
 from kernelpde.kernels._radial import Matern as Matern
+from kernelpde.kernels._radial import PeriodicRadial as PeriodicRadial
 from kernelpde.kernels._radial import RationalQuadratic as RationalQuadratic
-from kernelpde.kernels._radial import Wound as Wound
 from kernelpde.kernels._warped import Warped as Warped

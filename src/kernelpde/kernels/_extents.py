@@ -14,7 +14,7 @@ from kernelpde.kernels._frozen import Frozen
 from kernelpde.kernels._kernel import Restriction
 from kernelpde.kernels._parameters import hyperparameters
 from kernelpde.kernels._periodic import Periodic
-from kernelpde.kernels._radial import AbstractRadial, Wound
+from kernelpde.kernels._radial import AbstractRadial, PeriodicRadial
 
 About: TypeAlias = tuple[int, ...] | None
 """The coordinates that a lengthscale is about, none if it is relative to a period; `None` for what
@@ -99,13 +99,13 @@ def periods_of(tree: Any, dimension: int) -> tuple[float | None, ...]:
     found: list[float | None] = [None] * dimension
 
     def look(node: Any, coordinates: tuple[int, ...]) -> None:
-        whole = (Restriction, Wound, Periodic)
+        whole = (Restriction, PeriodicRadial, Periodic)
         for part in jax.tree.leaves(node, is_leaf=lambda n: isinstance(n, whole)):
             if isinstance(part, Restriction):
                 inner = tuple(coordinates[c] for c in part.coordinates if isinstance(c, int))
                 look(part.kernel, inner)
-            elif isinstance(part, Wound | Periodic):
-                own = part.periods if isinstance(part, Wound) else part.period
+            elif isinstance(part, PeriodicRadial | Periodic):
+                own = part.periods if isinstance(part, PeriodicRadial) else part.period
                 each = own if isinstance(own, tuple) else (own,) * len(coordinates)
                 for coordinate, period in zip(coordinates, each, strict=True):
                     found[coordinate] = period

@@ -18,7 +18,7 @@ from kernelpde.kernels._parameters import hyperparameters, log_of_positive
 Coordinates: TypeAlias = tuple[Array, ...]
 """Points with their coordinates unrolled: one array per coordinate, all broadcastable.
 
-A trailing axis of length two or three stops XLA's CPU code from vectorising; separate arrays cost
+A trailing axis of length two or three stops XLA's CPU code from vectorizing; separate arrays cost
 25 to 40 times less. An axis of length one in `x` against a full axis in `y` gives all pairs.
 """
 

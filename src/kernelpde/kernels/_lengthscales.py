@@ -118,8 +118,8 @@ class Bumps(eqx.Module):
         together = jnp.ones(1)
         for i, ((low, high), count) in enumerate(zip(self.box, self.shape, strict=True)):
             spacing = (high - low) / max(count - 1, 1)
-            centres = np.linspace(low, high, count) if count > 1 else np.array([(low + high) / 2])
-            bump = jnp.exp(-0.5 * ((x[i] - centres) / spacing) ** 2)
+            centers = np.linspace(low, high, count) if count > 1 else np.array([(low + high) / 2])
+            bump = jnp.exp(-0.5 * ((x[i] - centers) / spacing) ** 2)
             together = (together[:, None] * bump).reshape(-1)
         return jnp.exp(self.log_lengthscale + self.coefficients @ together)
 

@@ -54,12 +54,12 @@ class AbstractRadial(AbstractKernel):
     def partials(
         self, x: Coordinates, y: Coordinates, orders: Sequence[OrderPair]
     ) -> list[Array | None]:
-        return self.wound_partials(x, y, orders, (None,) * len(x))
+        return self.periodic_partials(x, y, orders, (None,) * len(x))
 
     def periodized(self, periods: Periods) -> "AbstractKernel":
-        return self if all(period is None for period in periods) else Wound(self, periods)
+        return self if all(period is None for period in periods) else PeriodicRadial(self, periods)
 
-    def wound_partials(
+    def periodic_partials(
         self,
         x: Coordinates,
         y: Coordinates,
@@ -98,7 +98,7 @@ class AbstractRadial(AbstractKernel):
         ]
 
 
-class Wound(AbstractKernel):
+class PeriodicRadial(AbstractKernel):
     """A radial kernel whose distance is measured along a chord in the periodic coordinates.
 
     The lengthscales mean what they mean without: for points close together nothing changes.
@@ -115,9 +115,9 @@ class Wound(AbstractKernel):
     def partials(
         self, x: Coordinates, y: Coordinates, orders: Sequence[OrderPair]
     ) -> list[Array | None]:
-        return self.kernel.wound_partials(x, y, orders, self.periods)
+        return self.kernel.periodic_partials(x, y, orders, self.periods)
 
-    def periodized(self, periods: Periods) -> "Wound":
+    def periodized(self, periods: Periods) -> "PeriodicRadial":
         if self.periods != periods:
             raise InputError(f"A kernel of periods {self.periods} in a domain of {periods}.")
         return self

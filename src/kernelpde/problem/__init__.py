@@ -1,13 +1,16 @@
-"""Problems: fields, conditions and their linearisation."""
+"""Problems: fields, conditions and their linearization."""
 
 from kernelpde.problem import _tree as _tree
 from kernelpde.problem._balance import extents_of as extents_of
-from kernelpde.problem._block import Block as Block
+from kernelpde.problem._collocation import Collocation as Collocation
 from kernelpde.problem._condition import Condition as Condition
 from kernelpde.problem._condition import LearnedNoise as LearnedNoise
 from kernelpde.problem._fields import ComplexField as ComplexField
 from kernelpde.problem._fields import Field as Field
 from kernelpde.problem._fields import Parameter as Parameter
+from kernelpde.problem._linearized import LinearizedProblem as LinearizedProblem
+from kernelpde.problem._linearized import linearize as linearize
+from kernelpde.problem._linearized import linearized as linearized
 from kernelpde.problem._persistence import check_make as check_make
 from kernelpde.problem._persistence import kernel_numbers as kernel_numbers
 from kernelpde.problem._persistence import kernel_probe as kernel_probe
@@ -21,6 +24,3 @@ from kernelpde.problem._problem import refuse_at_zero as refuse_at_zero
 from kernelpde.problem._residual import Equation as Equation
 from kernelpde.problem._residual import Residual as Residual
 from kernelpde.problem._residual import trace_residual as trace_residual
-from kernelpde.problem._rows import Rows as Rows
-from kernelpde.problem._rows import linearise as linearise
-from kernelpde.problem._rows import linearised as linearised

@@ -1,6 +1,6 @@
 """The sizes of fields that go together: u of order S_u where v is of order S_v.
 
-Every row of a problem linearised at u = 0 says what goes with what: c_rt ∂^γ u_f is of the order of
+Every row of a problem linearized at u = 0 says what goes with what: c_rt ∂^γ u_f is of the order of
 |c_rt| S_f / L^γ, with L the extents of the domain. Sizes for which all parts of a row are of one
 order ρ_r, inhomogeneities included, solve
 
@@ -20,12 +20,12 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from kernelpde.compiling import compiled
-from kernelpde.problem._block import Block
+from kernelpde.problem._collocation import Collocation
 from kernelpde.problem._residual import Residual
 
 
 def extents_of(
-    blocks: Sequence[Block], periods: Sequence[float | None] = ()
+    blocks: Sequence[Collocation], periods: Sequence[float | None] = ()
 ) -> Float[np.ndarray, " d"]:
     """How far points reach along each coordinate; a period where there is one."""
     points = np.concatenate([np.asarray(block.points) for block in blocks])
@@ -38,7 +38,7 @@ def extents_of(
 
 def field_exponents(
     residuals: tuple[Residual, ...],
-    blocks: tuple[Block, ...],
+    blocks: tuple[Collocation, ...],
     extents: Float[np.ndarray, " d"],
     groups: Sequence[int],
 ) -> Int[Array | np.ndarray, " F"]:
@@ -82,11 +82,11 @@ def field_exponents(
 
 @compiled
 def at_zero(
-    residuals: tuple[Residual, ...], blocks: tuple[Block, ...]
+    residuals: tuple[Residual, ...], blocks: tuple[Collocation, ...]
 ) -> list[tuple[Float[Array, "N R"], Float[Array, "N R T"]]]:
     """F and ∂F/∂j of each condition at its points, for u = 0."""
     return [
-        residual.linearise(
+        residual.linearize(
             block.points,
             block.normals,
             block.data,

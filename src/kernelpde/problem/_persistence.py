@@ -16,7 +16,7 @@ from kernelpde.checking import instance
 from kernelpde.errors import InputError
 from kernelpde.functionals import Balanced, Mixed
 from kernelpde.kernels import AbstractKernel, make_of
-from kernelpde.problem._block import Block
+from kernelpde.problem._collocation import Collocation
 from kernelpde.problem._problem import Problem
 from kernelpde.problem._residual import Residual
 
@@ -88,7 +88,7 @@ def check_make(stored: object, problem: Problem) -> None:
         raise InputError(f"holds numbers for other kernels: {stored}; expected {present}.")
 
 
-def probe(residual: Residual, block: Block) -> np.ndarray:
+def probe(residual: Residual, block: Collocation) -> np.ndarray:
     """A residual at some of its points for made-up jets: numbers that tell it from others."""
     some = min(_PROBES, len(block.points))
     entries = 0.5 + np.random.default_rng(0).random((some, len(residual.terms)))
@@ -107,7 +107,7 @@ def probe(residual: Residual, block: Block) -> np.ndarray:
     )
 
 
-def kernel_probe(problem: Problem, blocks: tuple[Block, ...]) -> np.ndarray:
+def kernel_probe(problem: Problem, blocks: tuple[Collocation, ...]) -> np.ndarray:
     """The kernels between some points: numbers that tell one formula from another."""
     points = jnp.concatenate([block.points[:_PROBES] for block in blocks])
     zero = (0,) * points.shape[1]

@@ -43,7 +43,7 @@ from kernelpde.kernels import (
 )
 from kernelpde.precision import require_float64
 from kernelpde.problem._balance import at_zero, extents_of, field_exponents
-from kernelpde.problem._block import Block, collocated
+from kernelpde.problem._collocation import Collocation, collocated
 from kernelpde.problem._condition import Condition, LearnedNoise
 from kernelpde.problem._fields import Field, Unknown, real_fields
 from kernelpde.problem._inputs import Inputs
@@ -142,7 +142,7 @@ class Problem:
         )
         return other
 
-    def balanced(self, blocks: tuple[Block, ...]) -> "Problem":
+    def balanced(self, blocks: tuple[Collocation, ...]) -> "Problem":
         """The same problem with the sizes of its fields in proportion, see `Balanced`.
 
         Noise, unknown numbers, mixing and variances of kernels give sizes a meaning: with any of
@@ -178,7 +178,7 @@ class Problem:
         )
         return other
 
-    def with_present_noise(self, blocks: tuple[Block, ...]) -> tuple[Block, ...]:
+    def with_present_noise(self, blocks: tuple[Collocation, ...]) -> tuple[Collocation, ...]:
         """Points with the noise that the conditions have now, where that is learned."""
         return tuple(
             eqx.tree_at(lambda b: b.noise, block, jnp.full(block.count, c.noise.start))
@@ -301,7 +301,7 @@ class Problem:
             )
         return names.index(name)
 
-    def row_count(self, blocks: Sequence[Block]) -> int:
+    def row_count(self, blocks: Sequence[Collocation]) -> int:
         """How many rows the linear system has: one per equation and point, or average."""
         return sum(
             block.count * len(residual.components)
@@ -319,7 +319,7 @@ class Problem:
         *,
         seed: int = 0,
         sampling: str = "halton",
-    ) -> tuple[Block, ...]:
+    ) -> tuple[Collocation, ...]:
         """Draw the points of every condition.
 
         Each condition draws from its own stream, made from the seed and its name: adding a
@@ -349,7 +349,7 @@ class Problem:
             for condition in self.conditions
         )
 
-    def collocated(self, name: str, count: int, *, seed: int, sampling: str) -> Block:
+    def collocated(self, name: str, count: int, *, seed: int, sampling: str) -> Collocation:
         """Draw points of one condition."""
         condition = self.conditions[self.condition_index(name)]
         return collocated(condition, len(self.space.coordinates), {name: count}, seed, sampling)
@@ -373,7 +373,7 @@ def _named(inputs: Any) -> Mapping[str, Any]:
     return inputs
 
 
-def _noisy(block: Block) -> bool:
+def _noisy(block: Collocation) -> bool:
     """Whether a condition has noise, as far as that is known."""
     return isinstance(block.noise, jax.core.Tracer) or bool(np.any(np.asarray(block.noise) > 0))
 
@@ -384,7 +384,7 @@ def _written(fields: Sequence[Field]) -> list[Written]:
     return [leaf for leaf in leaves if isinstance(leaf, Written)]
 
 
-def refuse_at_zero(problem: Problem, blocks: tuple[Block, ...]) -> None:
+def refuse_at_zero(problem: Problem, blocks: tuple[Collocation, ...]) -> None:
     """Refuse a problem that an iteration from u = 0 can do nothing with, and say why."""
     advice = "Begin elsewhere, for example start={'u': lambda x: 1.0}."
     for condition, (values, slopes) in zip(

@@ -1,4 +1,4 @@
-"""What a residual computes of the fields, found by tracing, and its linearisation at points."""
+"""What a residual computes of the fields, found by tracing, and its linearization at points."""
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
@@ -78,7 +78,7 @@ class Residual(eqx.Module):
     def nonlinear_terms(self) -> tuple[Term, ...]:
         return tuple(self.terms[t] for t in self.nonlinear)
 
-    def linearise(
+    def linearize(
         self,
         points: Float[Array, "N d"],
         normals: Float[Array, "N d"] | None,

@@ -7,11 +7,11 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from kernelpde.bilevel import HeldOut, data_conditions, learn, paper_adam
 from kernelpde.gallery import Example, elliptic, gray_scott
-from kernelpde.linalg import Dense
+from kernelpde.gauss_newton import GaussNewton, Solution, solve
+from kernelpde.learning import HeldOut, data_conditions, learn, paper_adam
+from kernelpde.linear_solvers import Dense
 from kernelpde.problem import kernel_numbers, with_kernel_numbers
-from kernelpde.solve import GaussNewton, Solution, solve
 
 FRESH = 10_000
 """What is added to the seed for the points of the final solve."""
@@ -64,15 +64,15 @@ def learned(factory: Factory, sampling: str | None = None) -> Compute:
             counts(example.training, fewer),
             seed=seed,
             sampling=sampling or example.sampling,
-            solver=Dense(nugget=max(example.nugget, 1e-10), refinement=0),
+            linear_solver=Dense(nugget=max(example.nugget, 1e-10), refinement=0),
             max_steps=_FEWER_STEPS if fewer else None,
             final=None if data else counts(example.points, quick),
             final_seed=seed + FRESH,
-            final_solver=None if data else Dense(nugget=example.nugget),
+            final_linear_solver=None if data else Dense(nugget=example.nugget),
             throw=False,
         )
         facts = {
-            "factorisations": found.factorisations,
+            "factorizations": found.factorizations,
             "steps": len(found.history),
             "stopped": found.result.name,
             "seconds": time.perf_counter() - begun,
@@ -95,7 +95,7 @@ def published_adam(start: float) -> Compute:
             sampling="uniform",
             optimizer=paper_adam(),
             validation=HeldOut(batch=200, weights={"boundary": 0.0}),
-            method=GaussNewton(),
+            solver=GaussNewton(),
             starts=False,
             tolerance=0.0,
             max_steps=_FEWER_STEPS if quick else 30,
@@ -104,7 +104,7 @@ def published_adam(start: float) -> Compute:
             throw=False,
         )
         facts = {
-            "factorisations": found.factorisations,
+            "factorizations": found.factorizations,
             "path": [record.hyperparameters["u"]["lengthscale"] for record in found.history],
             "stopped": found.result.name,
             "seconds": time.perf_counter() - begun,
@@ -157,7 +157,7 @@ def _solved(
         counts(example.points, quick and not data),
         seed=seed + (0 if data else FRESH),
         sampling=sampling or example.sampling,
-        solver=Dense(nugget=example.nugget, refinement=0 if data else 2),
+        linear_solver=Dense(nugget=example.nugget, refinement=0 if data else 2),
         throw=False,
     )
 

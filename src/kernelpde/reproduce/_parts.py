@@ -104,7 +104,7 @@ PARTS: dict[str, Part] = {
             "default": Case(
                 learned(lambda seed: elliptic(1.0)),
                 _both("u", 2.20e-7, 4.21e-6),
-                "our optimiser, starts compared first",
+                "our optimizer, starts compared first",
             ),
             **{
                 f"Adam as published, from {start}": Case(
@@ -196,7 +196,7 @@ PARTS: dict[str, Part] = {
         "is itself off by 1.3e-4 and 1.05e-4.",
     ),
     "eikonal": Part(
-        "Regularised eikonal equation, lengthscale a function of place",
+        "Regularized eikonal equation, lengthscale a function of place",
         "5.4, sixth table",
         {
             "learned": Case(

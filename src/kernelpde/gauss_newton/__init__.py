@@ -1,0 +1,34 @@
+"""Solving problems with given kernels."""
+
+from kernelpde.gauss_newton._arguments import check_common as check_common
+from kernelpde.gauss_newton._arguments import check_linear_solver as check_linear_solver
+from kernelpde.gauss_newton._arguments import check_problem as check_problem
+from kernelpde.gauss_newton._arguments import check_solution as check_solution
+from kernelpde.gauss_newton._arguments import check_solver as check_solver
+from kernelpde.gauss_newton._arguments import moved as moved
+from kernelpde.gauss_newton._discretization import Discretization as Discretization
+from kernelpde.gauss_newton._discretization import discretize as discretize
+from kernelpde.gauss_newton._iteration import cycles as cycles
+from kernelpde.gauss_newton._persistence import load_solution as load_solution
+from kernelpde.gauss_newton._persistence import save_solution as save_solution
+from kernelpde.gauss_newton._persistence import solution_notes as solution_notes
+from kernelpde.gauss_newton._pictures import field_names as field_names
+from kernelpde.gauss_newton._pictures import grid_of as grid_of
+from kernelpde.gauss_newton._result import RESULT as RESULT
+from kernelpde.gauss_newton._solution import History as History
+from kernelpde.gauss_newton._solution import Record as Record
+from kernelpde.gauss_newton._solution import Solution as Solution
+from kernelpde.gauss_newton._solve import solve as solve
+from kernelpde.gauss_newton._solvers import GaussNewton as GaussNewton
+from kernelpde.gauss_newton._solvers import LevenbergMarquardt as LevenbergMarquardt
+from kernelpde.gauss_newton._solvers import Solver as Solver
+from kernelpde.gauss_newton._solvers import default_solver as default_solver
+from kernelpde.gauss_newton._start import Start as Start
+from kernelpde.gauss_newton._start import start_entries as start_entries
+from kernelpde.gauss_newton._step import Outcome as Outcome
+from kernelpde.gauss_newton._step import State as State
+from kernelpde.gauss_newton._step import largest_change as largest_change
+from kernelpde.gauss_newton._step import take_step as take_step
+from kernelpde.gauss_newton._step import true_residual as true_residual
+from kernelpde.gauss_newton._step import zero_state as zero_state
+from kernelpde.gauss_newton._views import FieldView as FieldView

@@ -1,0 +1,127 @@
+"""A problem at points: everything that a solve needs, as one tree of arrays."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import equinox as eqx
+from jax.sharding import Mesh
+
+from kernelpde.arrays import Numbers
+from kernelpde.compiling import SMALL, rung, traced
+from kernelpde.errors import InputError
+from kernelpde.functionals import Kernels
+from kernelpde.linear_solvers import (
+    AbstractLinearSolverState,
+    Automatic,
+    LinearSolver,
+    chosen,
+    needs_numbers,
+)
+from kernelpde.precision import require_float64
+from kernelpde.problem import Collocation, Problem, Residual
+
+
+class Parts(NamedTuple):
+    """Residuals, kernels, points and plan: all that an iteration is about."""
+
+    residuals: tuple[Residual, ...]
+    kernels: Kernels
+    blocks: tuple[Collocation, ...]
+    plan: AbstractLinearSolverState
+
+    def padded(self) -> "Parts":
+        """With as many points as some program may have been compiled for, if there are few."""
+        sizes = zip(self.blocks, self.residuals, strict=True)
+        small = sum(b.count * len(r.components) for b, r in sizes) <= SMALL
+        if not (small and self.plan.takes_idle_rows):
+            return self
+        return self._replace(blocks=tuple(b.padded(rung(b.count)) for b in self.blocks))
+
+
+class Discretization(eqx.Module):
+    """A problem with its points and a solver for its linear systems.
+
+    A tree of arrays: points, normals, data, noise, inputs, the numbers in residuals and the
+    hyperparameters of kernels. It can be an argument of functions that are transformed by JAX.
+
+    **Attributes:**
+
+    - `problem`: fields with their kernels, residuals, inputs.
+    - `blocks`: the points of each condition, with all that comes per point.
+    - `plan`: what the solver has settled before anything is compiled.
+    - `reason`: which solver it is, and why.
+    - `seed`: of the points.
+    """
+
+    problem: Problem
+    blocks: tuple[Collocation, ...]
+    plan: AbstractLinearSolverState
+    reason: str = eqx.field(static=True, default="")
+    seed: int = eqx.field(static=True, default=0)
+
+    @property
+    def parts(self) -> Parts:
+        """What compiled functions see of it: nothing that depends on names."""
+        return Parts(self.problem.residuals, self.problem.kernels, self.blocks, self.plan)
+
+    def current(self) -> "Discretization":
+        """The same with its residuals as they are now; see `Problem.current`."""
+        return replace(self, problem=self.problem.current())
+
+    def with_inputs(self, inputs: Mapping[str, Any]) -> "Discretization":
+        """The same with other values for some inputs."""
+        return replace(self, problem=self.problem.with_inputs(inputs))
+
+    def __repr__(self) -> str:
+        rows = self.problem.row_count(self.blocks)
+        names = (condition.name for condition in self.problem.conditions)
+        counts = ", ".join(
+            f"{name} {block.count}" for name, block in zip(names, self.blocks, strict=True)
+        )
+        return f"Discretization: {rows} rows ({counts}). {self.reason}"
+
+
+def discretize(
+    problem: Problem,
+    points: Mapping[str, int | Numbers] | None = None,
+    *,
+    blocks: tuple[Collocation, ...] | None = None,
+    seed: int = 0,
+    sampling: str = "halton",
+    linear_solver: LinearSolver | None = None,
+    mesh: Mesh | None = None,
+) -> Discretization:
+    """Draw the points of a problem and plan its linear systems, for one or for many solves.
+
+    **Arguments:**
+
+    - `problem`: fields with their kernels, and conditions.
+    - `points`: for each condition how many points to draw, or the points themselves.
+    - `blocks`: points drawn already, by `problem.collocate`, instead.
+    - `seed`, `sampling`: of the random points, as for `solve`.
+    - `linear_solver`: of the linear systems; `Automatic()` by default.
+    - `mesh`: devices that share the work, as for `solve`.
+
+    **Returns:**
+
+    A `Discretization`, which `solve` takes in place of a problem.
+    """
+    require_float64()
+    problem = problem.current()
+    if blocks is None:
+        blocks = problem.collocate(points, seed=seed, sampling=sampling)
+    blocks = problem.with_present_noise(blocks)
+    problem = problem.balanced(blocks)
+    linear_solver = Automatic() if linear_solver is None else linear_solver
+    rows = problem.row_count(blocks)
+    if needs_numbers(linear_solver, rows) and traced(problem, blocks):
+        raise InputError(
+            f"solve: {type(linear_solver).__name__} with {rows} rows has to see the kernels before "
+            "anything is compiled, and inside of a transformation they are not known. Make "
+            "discretization = kernelpde.discretize(problem, points, solver=...) outside of it, and "
+            "inside solve(discretization, inputs=...)."
+        )
+    choice = chosen(linear_solver, problem.kernels, problem.residuals, blocks, mesh)
+    choice.announce()
+    return Discretization(problem, blocks, choice.plan, choice.reason, seed)

@@ -1,0 +1,254 @@
+"""Solving a problem with given kernels."""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh
+from jaxtyping import Array, Float
+
+from kernelpde.arrays import Numbers, array
+from kernelpde.compiling import traced
+from kernelpde.deprecation import renamed
+from kernelpde.errors import SolveError
+from kernelpde.gauss_newton._arguments import check_solve, moved
+from kernelpde.gauss_newton._between import LIMIT, between_points
+from kernelpde.gauss_newton._discretization import Discretization, discretize
+from kernelpde.gauss_newton._iteration import Iteration, advance, begun
+from kernelpde.gauss_newton._result import GOING_ON, RESULT, code_of, settled
+from kernelpde.gauss_newton._solution import History, Record, Solution
+from kernelpde.gauss_newton._solvers import Solver, default_solver
+from kernelpde.gauss_newton._start import Start, start_entries
+from kernelpde.gauss_newton._transformed import settled_with_weights
+from kernelpde.linear_solvers import LinearSolver
+from kernelpde.precision import require_float64
+from kernelpde.problem import Collocation, Problem, refuse_at_zero
+
+
+@renamed(moved)
+def solve(
+    problem: Problem | Discretization,
+    points: Mapping[str, int | Numbers] | None = None,
+    *,
+    inputs: Mapping[str, Any] | None = None,
+    blocks: tuple[Collocation, ...] | None = None,
+    start: Start | tuple[Array, ...] | None = None,
+    seed: int = 0,
+    sampling: str = "halton",
+    solver: Solver | None = None,
+    linear_solver: LinearSolver | None = None,
+    mesh: Mesh | None = None,
+    tolerance: float = 1e-7,
+    max_steps: int = 50,
+    throw: bool = True,
+    callback: Callable[[Record], None] | None = None,
+) -> Solution:
+    """Find the fields of least norm that meet the conditions of a problem at points.
+
+    Minimizes ‖u‖² over the kernels' spaces subject to F(u) = 0 at the points, equation (gp_pde) of
+    the paper, or with noisy conditions ½ ‖u‖² + ½ Σ Fᵢ² / σᵢ², by Gauss-Newton steps.
+
+    **Arguments:**
+
+    - `problem`: fields with their kernels, and conditions; or a `Discretization` of it, which has
+      points and a solver.
+    - `points`: for each condition how many points to draw, or the points themselves.
+    - `inputs`: values for some of the inputs of the problem, instead of those it has.
+    - `blocks`: points drawn already, by `problem.collocate`, instead.
+    - `start`: a solution to begin with, of a problem with the same fields, at any points; or for
+      some fields a function of a point, `{"u": lambda x: x[0] ** 2}`; or nonlinear jet entries at
+      the points of each condition. Zero if left out.
+    - `seed`: of the random points.
+    - `sampling`: how to draw them, one of `kernelpde.geometry.METHODS`. The default is even; the
+      paper's points are `"uniform"`, which costs about a factor of two in accuracy.
+    - `solver`: `LevenbergMarquardt()` by default; `GaussNewton()` for undamped steps.
+    - `linear_solver`: with its nugget and refinement; `Automatic()` by default, which is `Dense()`
+      up to some thousand rows.
+    - `mesh`: devices along one axis that share the work of a large system, from
+      `jax.make_mesh((8,), ("rows",))`. Every process calls with the same arguments.
+    - `tolerance`: on the relative change of the solution in a full step.
+    - `max_steps`: largest number of steps, each with one factorization.
+    - `throw`: raise `SolveError` if the iteration does not converge, instead of returning what was
+      reached.
+    - `callback`: called with a `Record` after every step.
+
+    **Returns:**
+
+    A `Solution`. Inside of `jax.jit`, `jax.vmap` and derivatives it is made of traced arrays: its
+    fields, `parameters` and `converged` can be used there as anywhere. Derivatives are those of the
+    solution, by the implicit function theorem, in inputs, data and hyperparameters of kernels.
+    """
+    require_float64()
+    check_solve(
+        problem,
+        points,
+        blocks,
+        start,
+        solver,
+        linear_solver,
+        mesh,
+        tolerance,
+        max_steps,
+        throw,
+        callback,
+    )
+    solver = default_solver(solver)
+    if isinstance(problem, Discretization):
+        discretization = problem.current()
+        if inputs is not None:
+            discretization = discretization.with_inputs(inputs)
+    else:
+        problem = problem if inputs is None else problem.with_inputs(inputs)
+        discretization = discretize(
+            problem,
+            points,
+            blocks=blocks,
+            seed=seed,
+            sampling=sampling,
+            linear_solver=linear_solver,
+            mesh=mesh,
+        )
+    entries = start if isinstance(start, tuple) else None
+    if start is not None and not isinstance(start, tuple):
+        entries = start_entries(discretization.problem, start, discretization.blocks)
+    if traced(discretization, entries):
+        return _inside(discretization, entries, solver, tolerance, max_steps, throw)
+    solution, untouched = _outside(discretization, entries, solver, tolerance, max_steps, callback)
+    if solution.converged:
+        solution = _looked_at_between(solution, discretization.seed)
+    elif throw and start is None and untouched:
+        refuse_at_zero(discretization.problem, discretization.blocks)
+    if throw and not solution.converged:
+        raise SolveError(f"{solution}\n{_ADVICE}", solution)
+    return solution
+
+
+_ADVICE = "If its lengthscales are a guess, learn the kernel with kernelpde.learn."
+
+
+def _outside(
+    discretization: Discretization,
+    entries: tuple[Float[Array, "_ _"], ...] | None,
+    solver: Solver,
+    tolerance: float,
+    max_steps: int,
+    callback: Callable[[Record], None] | None,
+) -> tuple[Solution, bool]:
+    """The iteration step by step, with a record of each; and whether none could be kept."""
+    blocks, plan = discretization.blocks, discretization.plan
+    plan = plan.prepared(discretization.problem.kernels)
+    parts = discretization.parts._replace(plan=plan).padded()
+    padded = parts.blocks is not blocks
+    if padded and entries is not None:
+        entries = tuple(
+            array(np.resize(np.asarray(given), (len(block.points), given.shape[1])))
+            for given, block in zip(entries, parts.blocks, strict=True)
+        )
+    iteration = begun(parts, solver, entries)
+    names = [condition.name for condition in discretization.problem.conditions]
+    history: list[Record] = []
+
+    def step(sweeps: int) -> Iteration:
+        started = time.perf_counter()
+        new = advance(parts, solver, iteration, sweeps, tolerance)
+        last = new.last
+        record = Record(
+            len(history) + 1,
+            float(last.damping),
+            float(last.length),
+            bool(last.accepted),
+            dict(zip(names, np.asarray(new.last_rms).tolist(), strict=True)),
+            float(last.merit),
+            float(last.change),
+            float(last.nugget),
+            time.perf_counter() - started,
+        )
+        history.append(record)
+        if callback is not None:
+            callback(record)
+        return new
+
+    code = GOING_ON
+    while code == GOING_ON:
+        iteration = step(0)
+        code = int(iteration.code)
+        if code == GOING_ON and len(history) >= max_steps:
+            code = code_of(RESULT.step_limit)
+    if plan.refinement and settled(code):
+        iteration = step(plan.refinement)
+    kept = iteration.kept
+    weights = kept.state.weights
+    if padded:
+        weights = tuple(
+            array(np.asarray(each)[: len(block.points)])
+            for each, block in zip(weights, blocks, strict=True)
+        )
+    residual_sizes = zip(
+        names,
+        np.asarray(kept.residual_rms).tolist(),
+        np.asarray(kept.residual_max).tolist(),
+        strict=True,
+    )
+    solution = Solution(
+        discretization.problem,
+        blocks,
+        plan.function(parts.residuals, blocks, weights),
+        {name: {"rms": rms, "max": largest} for name, rms, largest in residual_sizes},
+        code,
+        float(iteration.last.nugget),
+        float(iteration.control.condition),
+        History(history),
+        discretization.reason,
+    )
+    return solution, bool(np.isnan(iteration.control.merit))
+
+
+def _inside(
+    discretization: Discretization,
+    entries: tuple[Float[Array, "_ _"], ...] | None,
+    solver: Solver,
+    tolerance: float,
+    max_steps: int,
+    throw: bool,
+) -> Solution:
+    """The same iteration inside of a transformation."""
+    parts = discretization.parts
+    iteration, weights = settled_with_weights(parts, solver, entries, tolerance, max_steps)
+    kept = iteration.kept
+    names = [condition.name for condition in discretization.problem.conditions]
+    solution = Solution(
+        discretization.problem,
+        parts.blocks,
+        parts.plan.function(parts.residuals, parts.blocks, weights),
+        {
+            name: {"rms": kept.residual_rms[n], "max": kept.residual_max[n]}
+            for n, name in enumerate(names)
+        },
+        iteration.code,
+        iteration.last.nugget,
+        iteration.control.condition,
+        History(()),
+        discretization.reason,
+    )
+    problem = jax.tree.map(jax.lax.stop_gradient, solution.problem)
+    held = replace(solution, problem=problem).with_weights(jax.lax.stop_gradient)
+    looked_at = _looked_at_between(held, discretization.seed)
+    solution = replace(solution, between=looked_at.between, code=looked_at.code)
+    return solution.checked() if throw else solution
+
+
+def _looked_at_between(solution: Solution, seed: int) -> Solution:
+    """The same with its residuals between points, and the result that follows from them."""
+    between = between_points(solution.problem, solution.blocks, solution.jets, seed)
+    sizes = [size for size in between.values() if size is not None]
+    if not isinstance(solution.code, Array):
+        met = all(size <= LIMIT for size in sizes)
+        code = solution.code if met else code_of(RESULT.not_met_between)
+        return replace(solution, between=between, code=code)
+    met = jnp.stack([jnp.asarray(size) <= LIMIT for size in sizes] or [jnp.asarray(True)]).all()
+    code = jnp.where(solution.converged & ~met, code_of(RESULT.not_met_between), solution.code)
+    return replace(solution, between=between, code=code)

@@ -1,0 +1,76 @@
+"""How far Gauss-Newton steps go: undamped, or by Levenberg and Marquardt."""
+
+from typing import Any, ClassVar, TypeAlias
+
+import equinox as eqx
+
+
+class GaussNewton(eqx.Module):
+    """Full steps, always taken, as published."""
+
+    trust: ClassVar[int] = 0
+
+    @property
+    def lengths(self) -> tuple[float, ...]:
+        """Fractions of a step to choose from."""
+        return (1.0,)
+
+    def accepts(self, last: Any) -> Any:
+        """Whether a step is kept: always, if its numbers are finite."""
+        return last.finite
+
+    def damping_after(self, damping: Any, length: Any, accepted: Any, np_: Any) -> tuple[Any, Any]:
+        """The damping of the next step, and whether to go on; `np_` is numpy, or that of JAX."""
+        del length, np_
+        return damping, accepted
+
+
+class LevenbergMarquardt(eqx.Module):
+    """Full steps on trust; if they lead nowhere, shortened, and then damped.
+
+    On the way to a solution full steps may pass through worse states, where an iteration that
+    lowers its merit at every step creeps. So some are taken on trust. If they have not settled by
+    then, the best state is taken up again, and from there every step goes as far along its way as
+    lowers the merit most. Where that is less than a quarter of the way, the next step is damped
+    more; after a full one, less.
+
+    **Arguments:**
+
+    - `trust`: how many full steps to take first.
+    - `first`: the smallest damping that is not zero, relative to the diagonal.
+    - `factor`: by which it grows and shrinks.
+    - `last`: where to give up.
+    """
+
+    trust: int = 20
+    first: float = 1e-8
+    factor: float = 10.0
+    last: float = 1e8
+
+    @property
+    def lengths(self) -> tuple[float, ...]:
+        """Fractions of a step to choose from."""
+        return tuple(0.5**k for k in range(12))
+
+    def accepts(self, last: Any) -> Any:
+        """Whether a step is kept: if it lowers the merit."""
+        return last.finite & last.descends
+
+    def damping_after(self, damping: Any, length: Any, accepted: Any, np_: Any) -> tuple[Any, Any]:
+        """The damping of the next step, and whether to go on; `np_` is numpy, or that of JAX."""
+        lowered = damping / self.factor
+        lowered = np_.where(lowered >= self.first, lowered, 0.0)
+        growth = np_.where(accepted, self.factor, self.factor**2)
+        raised = np_.maximum(self.first, damping * growth)
+        far = accepted & (length >= 0.25)
+        new = np_.where(accepted & (length == 1.0), lowered, np_.where(far, damping, raised))
+        return new, far | (raised <= self.last)
+
+
+Solver: TypeAlias = GaussNewton | LevenbergMarquardt
+"""Ways to take steps."""
+
+
+def default_solver(solver: Solver | None) -> Solver:
+    """What was asked for, or the default."""
+    return LevenbergMarquardt() if solver is None else solver

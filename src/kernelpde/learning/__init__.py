@@ -1,0 +1,29 @@
+"""Learning kernels: bilevel optimization with a linearized inner problem."""
+
+from kernelpde.learning._checkpoint import read_notes as read_notes
+from kernelpde.learning._evaluation import Loss as Loss
+from kernelpde.learning._evaluation import Parameters as Parameters
+from kernelpde.learning._evaluation import outer_roots as outer_roots
+from kernelpde.learning._exact import Objective as Objective
+from kernelpde.learning._inner import Linearization as Linearization
+from kernelpde.learning._inner import inner_map as inner_map
+from kernelpde.learning._learn import Learned as Learned
+from kernelpde.learning._learn import learn as learn
+from kernelpde.learning._optimizers import LBFGS as LBFGS
+from kernelpde.learning._optimizers import GaussNewtonCG as GaussNewtonCG
+from kernelpde.learning._optimizers import LevenbergMarquardt as LevenbergMarquardt
+from kernelpde.learning._optimizers import Optax as Optax
+from kernelpde.learning._optimizers import paper_adam as paper_adam
+from kernelpde.learning._outer import L1 as L1
+from kernelpde.learning._outer import L2 as L2
+from kernelpde.learning._outer import LogNormal as LogNormal
+from kernelpde.learning._outer import fold_residual as fold_residual
+from kernelpde.learning._outer import leave_one_out_residual as leave_one_out_residual
+from kernelpde.learning._pictures import LearningHistory as LearningHistory
+from kernelpde.learning._record import LearningRecord as LearningRecord
+from kernelpde.learning._result import LEARNING as LEARNING
+from kernelpde.learning._validation import HeldOut as HeldOut
+from kernelpde.learning._validation import KFold as KFold
+from kernelpde.learning._validation import LeaveOneOutPredictive as LeaveOneOutPredictive
+from kernelpde.learning._validation import Resampled as Resampled
+from kernelpde.learning._validation import data_conditions as data_conditions

@@ -1,0 +1,454 @@
+"""The outer loss of one linearization, compiled once and used for all of them."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.core
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float
+
+from kernelpde.arrays import array
+from kernelpde.compiling import compiled, pointwise
+from kernelpde.functionals import Kernels, everywhere, gram_diagonal
+from kernelpde.gauss_newton import largest_change, true_residual
+from kernelpde.learning._inner import Linearization, entries_of, inner_map, places_of
+from kernelpde.learning._outer import (
+    AbstractRegularizer,
+    fold_residual,
+    held_out_residual,
+    leave_one_out_residual,
+    profiled,
+    standardized_folds,
+    standardized_leave_one_out,
+)
+from kernelpde.learning._predictive import judged, predictive
+from kernelpde.linear_solvers import (
+    AbstractLinearSolution,
+    AbstractLinearSolverState,
+    DenseSolution,
+    Nearby,
+)
+from kernelpde.problem import Collocation, LinearizedProblem, Residual, linearized
+
+
+class Parameters(eqx.Module):
+    """Hyperparameters as one vector θ, and the way back to kernels and noise.
+
+    **Attributes:**
+
+    - `learned`: the kernels with only their inexact arrays, and log σ of conditions with noise to
+      be learned.
+    - `rest`: the kernels without them.
+    """
+
+    learned: Any
+    rest: Any
+
+    @staticmethod
+    def of(kernels: Kernels, noises: Sequence[Float[Array, ""] | None] = ()) -> "Parameters":
+        return Parameters(*eqx.partition((kernels, tuple(noises)), eqx.is_inexact_array))
+
+    @property
+    def vector(self) -> np.ndarray:
+        leaves = jax.tree.leaves(self.learned)
+        if not leaves:
+            return np.zeros(0)
+        return np.concatenate([np.asarray(leaf, dtype=float).reshape(-1) for leaf in leaves])
+
+    def kernels(self, theta: Float[Array, " p"]) -> Kernels:
+        return self._both(theta)[0]
+
+    def noises(self, theta: Float[Array, " p"]) -> tuple[Float[Array, ""] | None, ...]:
+        """For each condition log σ, if it is learned."""
+        return self._both(theta)[1]
+
+    def _both(self, theta: Float[Array, " p"]):
+        leaves, structure = jax.tree.flatten(self.learned)
+        ends = np.cumsum([0, *(leaf.size for leaf in leaves)])
+        values = theta if isinstance(theta, jax.core.Tracer) else np.asarray(theta)
+        parts = [
+            array(values[a:b].reshape(leaf.shape))
+            for leaf, a, b in zip(leaves, ends[:-1], ends[1:], strict=True)
+        ]
+        return eqx.combine(jax.tree.unflatten(structure, parts), self.rest)
+
+
+class Loss(eqx.Module):
+    """Everything that the outer loss of one linearization depends on besides θ.
+
+    **Attributes:**
+
+    - `parameters`: how θ becomes kernels.
+    - `rows`: the linearized training residuals.
+    - `validation`: the linearized validation residuals; `None` for folds of the training rows.
+    - `row_weights`: what each validation residual is multiplied by; its square is the weight wᵢ of
+      a standardized one.
+    - `plan`: of the solver of the inner problem.
+    - `regularizer`: R(θ), if any.
+    - `folds`: row numbers, empty to leave out one row at a time.
+    - `standardized`: whether misses of rows left out are divided by their standard deviation.
+    - `data`: the numbers of the conditions that are data, if the loss is their predictive density.
+    - `near`: what the plan knows about the validation points.
+    """
+
+    parameters: Parameters
+    rows: LinearizedProblem
+    validation: LinearizedProblem | None
+    row_weights: Float[Array, " N"]
+    plan: AbstractLinearSolverState
+    regularizer: AbstractRegularizer | None
+    folds: tuple[np.ndarray, ...] = ()
+    standardized: bool = eqx.field(static=True, default=False)
+    data: tuple[int, ...] | None = eqx.field(static=True, default=None)
+    near: tuple[Nearby | None, ...] = (None,)
+
+    def rows_at(self, theta: Float[Array, " p"]) -> LinearizedProblem:
+        """The training rows with the noise that belongs to θ."""
+        return self.rows.with_noises(self.parameters.noises(theta))
+
+
+class Reached(eqx.Module):
+    """The inner solution that belongs to an evaluation.
+
+    **Attributes:**
+
+    - `solved`: it, without the matrix it was found with.
+    - `validation_image`: what the validation functionals give for it.
+    """
+
+    solved: AbstractLinearSolution
+    validation_image: Float[Array, " N"]
+
+    @property
+    def nugget(self) -> Float[Array, ""]:
+        return self.solved.nugget
+
+    @property
+    def usable(self) -> Bool[Array, ""]:
+        return self.solved.usable
+
+
+def outer_roots(
+    theta: Float[Array, " p"], loss: Loss, keep: bool = False
+) -> tuple[Float[Array, " q"], Reached]:
+    """ρ(θ), half of whose sum of squares is the outer loss, and the inner solution.
+
+    With `keep`, what derivatives are made of is kept to be used many times.
+    """
+    kernels = loss.parameters.kernels(theta)
+    inner = inner_map(kernels, loss.rows_at(theta), loss.plan, keep)
+    weights, seen = loss.row_weights, inner.image
+    if loss.validation is not None:
+        residual = held_out_residual(kernels, inner, loss.validation, loss.near, keep)
+        seen, roots = residual + loss.validation.target, weights * residual
+    else:
+        roots = _left_out(inner, loss)
+    if loss.regularizer is not None:
+        roots = jnp.concatenate([roots, loss.regularizer.roots(theta)])
+    return roots, _reached(inner, seen)
+
+
+def _left_out(inner: AbstractLinearSolution, loss: Loss) -> Float[Array, " M"]:
+    """What rows miss when they are predicted from the others."""
+    assert isinstance(inner, DenseSolution)
+    if loss.standardized:
+        misses = (
+            standardized_folds(inner, loss.folds)
+            if loss.folds
+            else standardized_leave_one_out(inner)
+        )
+        return profiled(*misses, loss.row_weights**2)
+    residual = fold_residual(inner, loss.folds) if loss.folds else leave_one_out_residual(inner)
+    return loss.row_weights * residual
+
+
+def _reached(inner: AbstractLinearSolution, seen: Float[Array, " N"]) -> Reached:
+    return everywhere(Reached(inner.without_factor(), seen), inner.devices)
+
+
+def _penalty(theta: Float[Array, " p"], loss: Loss) -> Float[Array, " q"]:
+    return jnp.zeros(0) if loss.regularizer is None else loss.regularizer.roots(theta)
+
+
+def outer_loss(theta: Float[Array, " p"], loss: Loss) -> tuple[Float[Array, ""], Reached]:
+    """J(θ), and the inner solution."""
+    if loss.data is None:
+        roots, reached = outer_roots(theta, loss)
+        return 0.5 * (roots @ roots), reached
+    kernels, rows = loss.parameters.kernels(theta), loss.rows_at(theta)
+    value, inner = predictive(kernels, rows, loss.plan, loss.data)
+    penalty = _penalty(theta, loss)
+    return value + 0.5 * (penalty @ penalty), _reached(inner, inner.image)
+
+
+@compiled
+def density_and_normal(theta: Float[Array, " p"], loss: Loss):
+    """Minus the predictive log density of data, its gradient and expected curvature."""
+    assert loss.data is not None
+
+    def model(t: Float[Array, " p"]) -> tuple[Kernels, LinearizedProblem]:
+        return loss.parameters.kernels(t), loss.rows_at(t)
+
+    found = judged(theta, model, loss.plan, loss.data)
+    penalty, pull = jax.vjp(lambda t: _penalty(t, loss), theta)
+    slopes = jax.jacfwd(lambda t: _penalty(t, loss))(theta)
+    return (
+        found.value + 0.5 * (penalty @ penalty),
+        found.gradient + pull(penalty)[0],
+        found.normal + slopes.T @ slopes,
+        _reached(found.inner, found.inner.image),
+    )
+
+
+@compiled
+def loss_and_normal(theta: Float[Array, " p"], loss: Loss):
+    """Loss, gradient and JᵀJ by forward mode: one factorization for all directions."""
+
+    def along(direction: Float[Array, " p"]):
+        return jax.jvp(lambda t: outer_roots(t, loss), (theta,), (direction,), has_aux=True)
+
+    roots, jacobian, reached = jax.vmap(along, out_axes=(None, 0, None))(jnp.eye(len(theta)))
+    return 0.5 * (roots @ roots), jacobian @ roots, jacobian @ jacobian.T, reached
+
+
+@compiled
+def loss_and_gradient(theta: Float[Array, " p"], loss: Loss):
+    """Loss and gradient by reverse mode."""
+
+    def scalar(t: Float[Array, " p"]):
+        roots, reached = outer_roots(t, loss)
+        return 0.5 * (roots @ roots), reached
+
+    (value, reached), gradient = jax.value_and_grad(scalar, has_aux=True)(theta)
+    return value, gradient, None, reached
+
+
+loss_and_state = compiled(outer_loss)
+"""Loss and inner solution, without derivatives."""
+
+
+@compiled
+def damped_direction(
+    theta: Float[Array, " p"], loss: Loss, damping: Float[Array, ""], iterations: int
+) -> tuple[Float[Array, " p"], Float[Array, " p"]]:
+    """The gradient g and the step d of (JᵀJ + λ c I) d = -g, with J = ∂ρ/∂θ never formed.
+
+    By conjugate gradients on products with J and Jᵀ, which all use one factorization. The damping λ
+    is relative to c = ‖Jg‖² / ‖g‖², the curvature along the gradient.
+    """
+    keep = 8 * _ARRAYS * len(loss.rows.target) ** 2 <= _KEPT
+    roots, forward, _ = jax.linearize(lambda t: outer_roots(t, loss, keep), theta, has_aux=True)
+    backward = jax.linear_transpose(forward, theta)
+    (gradient,) = backward(roots)
+    size = jnp.maximum(gradient @ gradient, 1e-300)
+
+    def unfinished(state) -> Bool[Array, ""]:
+        count, _, left, _, _ = state
+        return (count < iterations) & (left @ left > _ENOUGH**2 * size)
+
+    def iterate(state):
+        # The only place where J and Jᵀ are applied: they are most of what there is to compile. The
+        # first direction is the gradient, so the first product also gives the curvature c.
+        count, step, left, along, curvature = state
+        image = backward(forward(along))[0]
+        curvature = jnp.where(count == 0, (along @ image) / size, curvature)
+        image = image + damping * curvature * along
+        before = left @ left
+        length = before / jnp.maximum(along @ image, 1e-300)
+        left = left - length * image
+        return (
+            count + 1,
+            step + length * along,
+            left,
+            left + (left @ left) / before * along,
+            curvature,
+        )
+
+    zero = jnp.zeros(())
+    begin = (jnp.asarray(0), jnp.zeros_like(theta), -gradient, -gradient, zero)
+    return gradient, jax.lax.while_loop(unfinished, iterate, begin)[1]
+
+
+@compiled
+def losses(thetas: Float[Array, "n p"], loss: Loss):
+    """Loss, nugget and usability for each row θ: one program, one matrix in memory at a time."""
+
+    def one(theta: Float[Array, " p"]):
+        value, reached = outer_loss(theta, loss)
+        return value, reached.nugget, reached.usable
+
+    return jax.lax.map(one, thetas)
+
+
+_ENOUGH = 1e-3
+"""Conjugate gradients stop at a residual of this relative size."""
+
+_KEPT, _ARRAYS = 2**29, 40
+"""Bytes of arrays of pairs that may be kept between products with J, and how many there are."""
+
+FORWARD_LIMIT = 8
+"""Up to so many parameters, forward mode is cheaper than the adjoint of the assembly."""
+
+
+def evaluator(loss: Loss, curvature: str) -> Callable:
+    """The compiled function that suits the optimizer and the number of parameters."""
+    if loss.data is not None:
+        return density_and_normal
+    if curvature == "products":
+        return loss_without_derivatives
+    few = loss.parameters.vector.size <= FORWARD_LIMIT
+    return loss_and_normal if curvature == "matrix" or few else loss_and_gradient
+
+
+def loss_without_derivatives(theta: Float[Array, " p"], loss: Loss):
+    """The loss alone; its gradient comes with a direction, see `damped_direction`."""
+    value, reached = loss_and_state(theta, loss)
+    return value, np.zeros(0), None, reached
+
+
+@compiled
+def row_scales(kernels: Kernels, rows: LinearizedProblem) -> Float[Array, " M"]:
+    """κ(φᵢ, φᵢ) + Σᵢ: the squared size of a row under the prior."""
+    return gram_diagonal(kernels, rows.batches) + rows.variance
+
+
+class Progress(eqx.Module):
+    """The state after a Gauss-Newton step of the inner problem.
+
+    **Attributes:**
+
+    - `train`, `validation`: what the residuals at both sets of points see of it.
+    - `length`: the fraction of the step that was taken.
+    - `change`: relative change of the nonlinear entries.
+    - `residuals`: root mean square of each condition, at validation points if there are any.
+    """
+
+    train: Linearization
+    validation: Linearization | None
+    length: Float[Array, ""]
+    change: Float[Array, ""]
+    residuals: Float[Array, " C"]
+
+
+def advance(
+    residuals: tuple[Residual, ...],
+    blocks: tuple[tuple[Collocation, ...], tuple[Collocation, ...] | None],
+    rows: tuple[LinearizedProblem, LinearizedProblem | None],
+    seen: tuple[Linearization, Linearization | None],
+    kernels: Kernels,
+    reached: Reached,
+    row_weights: tuple[Float[Array, " M"], Float[Array, " N"] | None],
+    near: tuple[Nearby | None, ...],
+    lengths: Float[Array, " L"],
+) -> Progress:
+    """From uᵏ to Π_k(θ), or as far on the way as the true residual bears the linearization out.
+
+    **Arguments:** each pair is for training and for validation points; `near` is what the plan
+    knows about the latter.
+    """
+    full = _whole_step(rows, kernels, reached, near)
+    return _part_of_step(residuals, blocks, seen, full, row_weights, lengths)
+
+
+@compiled
+def _whole_step(
+    rows: tuple[LinearizedProblem, LinearizedProblem | None],
+    kernels: Kernels,
+    reached: Reached,
+    near: tuple[Nearby | None, ...],
+) -> tuple[Linearization, Linearization | None]:
+    """What training and validation residuals see of Π_k(θ); the same for many equations."""
+    solved, (train, validation) = reached.solved, rows
+
+    def view(
+        entries: tuple[Array, ...], row: LinearizedProblem, image: Float[Array, " _"]
+    ) -> Linearization:
+        return Linearization(entries, image - row.through_jets(entries))
+
+    full = view(solved.entries(kernels, train), train, solved.image)
+    if validation is None:
+        return everywhere((full, None), solved.devices)
+    places = tuple(
+        (stack.points, terms)
+        for stack, terms in zip(validation.stacks, validation.nonlinear_terms, strict=True)
+    )
+    entries = entries_of(kernels, solved, places, near)
+    other = view(entries, validation, reached.validation_image)
+    return everywhere((full, other), solved.devices)
+
+
+@pointwise
+def _part_of_step(
+    residuals: tuple[Residual, ...],
+    blocks: tuple[tuple[Collocation, ...], tuple[Collocation, ...] | None],
+    seen: tuple[Linearization, Linearization | None],
+    full: tuple[Linearization, Linearization | None],
+    row_weights: tuple[Float[Array, " M"], Float[Array, " N"] | None],
+    lengths: Float[Array, " L"],
+) -> Progress:
+    """How far to go towards Π_k(θ)."""
+
+    def mixed(length):
+        return jax.tree.map(lambda old, new: (1.0 - length) * old + length * new, seen, full)
+
+    def misfit(state) -> Float[Array, ""]:
+        total = jnp.zeros(())
+        for block, view, weights in zip(blocks, state, row_weights, strict=True):
+            if block is not None and weights is not None:
+                total += jnp.sum(
+                    (weights * true_residual(residuals, block, view.jets, view.linear)) ** 2
+                )
+        return total
+
+    merits = jax.vmap(lambda length: misfit(mixed(length)))(lengths)
+    merits = jnp.where(jnp.isfinite(merits), merits, jnp.inf)
+    # Close to the end differences of the misfit are rounding, and the whole step is as good as any.
+    close = _change(seen[0], full[0]) <= _CLOSE
+    length = lengths[jnp.where(close, 0, jnp.argmin(merits))]
+    new = mixed(length)
+    where, shown = (
+        (blocks[0], new[0]) if blocks[1] is None or new[1] is None else (blocks[1], new[1])
+    )
+    sizes = _condition_sizes(residuals, where, shown)
+    return Progress(new[0], new[1], length, _change(seen[0], new[0]), sizes)
+
+
+def _condition_sizes(
+    residuals, blocks: tuple[Collocation, ...], view: Linearization
+) -> Float[Array, " C"]:
+    """The root mean square residual of each condition."""
+    rows = true_residual(residuals, blocks, view.jets, view.linear)
+    sizes, start = [], 0
+    for residual, block in zip(residuals, blocks, strict=True):
+        count = block.count * len(residual.components)
+        sizes.append(jnp.sqrt(jnp.mean(rows[start : start + count] ** 2)))
+        start += count
+    return jnp.stack(sizes)
+
+
+_CLOSE = 1e-4
+"""A whole step with a smaller relative change is taken without looking at the misfit."""
+
+
+def _change(old: Linearization, new: Linearization) -> Float[Array, ""]:
+    """The largest relative change, in root mean square, among the nonlinear entries."""
+    return largest_change(old.jets, new.jets)
+
+
+@compiled
+def view_of(
+    kernels: Kernels,
+    reached: Reached,
+    residuals: tuple[Residual, ...],
+    blocks: tuple[Collocation, ...],
+    near: tuple[Nearby | None, ...],
+) -> Linearization:
+    """What residuals at other points see of Π_k(θ)."""
+    solved = reached.solved
+    entries = entries_of(kernels, solved, places_of(residuals, blocks), near)
+    here = linearized(residuals, blocks, entries)
+    image = solved.images(kernels, here.stacks, near)
+    return everywhere(Linearization(entries, image - here.through_jets(entries)), solved.devices)

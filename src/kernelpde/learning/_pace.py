@@ -1,0 +1,118 @@
+"""When the state moves alone, how far it goes, and when learning has come to rest."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from kernelpde.gauss_newton import cycles
+
+_FAR = 0.3
+"""A relative change of the state that leaves little of what was known of it."""
+
+_PATIENCE = 4
+"""So many steps at most in a row move the state alone."""
+
+_TRUST = 10
+"""So many such changes, and steps are taken only as far as the residuals allow."""
+
+_WANDERING = 4
+"""So many moves that lead nowhere are the scatter of the validation points."""
+
+_SETTLED = 0.01
+"""Relative change of the state below which this may be said."""
+
+_FIRST = 15
+"""With data, so many steps at most move the state alone in the beginning,"""
+
+_NEARER = 0.03
+"""until one changes it by less than this."""
+
+_RESTING = 5
+"""So many steps in a row must leave the hyperparameters where they are, with data,"""
+
+_AT_REST = 0.02
+"""none moving one of them by more than this."""
+
+
+_MANY = 12
+"""With more hyperparameters than this, two steps in a row must find nothing better."""
+
+
+def _still(path: Sequence[np.ndarray]) -> bool:
+    return bool(np.max(np.abs(np.diff(path, axis=0)), initial=0.0) < 0.5 * _AT_REST)
+
+
+def _cycles(changes: Sequence[float]) -> bool:
+    return len(changes) >= 5 and bool(cycles(np.asarray(changes)))
+
+
+class Pace:
+    """What the steps so far say about the next one.
+
+    **Arguments:**
+
+    - `with_data`: whether the loss is a density of data. The inner iteration then converges
+      linearly, residuals of data are to stay, and at first the state is not even near to them.
+    - `changing`: whether validation points change from step to step.
+    """
+
+    def __init__(self, with_data: bool, changing: bool):
+        self.with_data, self.changing = with_data, changing
+        self.path: list[np.ndarray] = []
+        self.changes: list[float] = []
+        self.unsettled = self.held = self.far = 0
+        self.shortened = False
+
+    def state_alone(self) -> bool:
+        """Whether the next step leaves the hyperparameters as they are.
+
+        Far from a solution the loss says little about the kernel, and data are judged only once
+        the state is near.
+        """
+        lost = self.unsettled >= 2 and self.held < _PATIENCE
+        waiting = (
+            self.with_data
+            and len(self.changes) < _FIRST
+            and all(change > _NEARER for change in self.changes)
+        )
+        return lost or waiting
+
+    def lengths(self, offered: Sequence[float]) -> np.ndarray:
+        """Fractions of the inner step to choose from."""
+        if self.with_data:
+            self.shortened = self.shortened or _cycles(self.changes)
+            return np.array([0.5 if self.shortened else 1.0])
+        # Whole steps, until they have led nowhere for long.
+        return np.asarray(offered)[: None if self.far >= _TRUST else 1]
+
+    def note(self, theta: np.ndarray | None, change: float) -> None:
+        """Take a step into account: where the hyperparameters went, if they did."""
+        self.held = self.held + 1 if theta is None else 0
+        if theta is not None:
+            self.path.append(theta)
+        self.changes.append(change)
+        self.unsettled = self.unsettled + 1 if change > _FAR else 0
+        self.far += self.unsettled > 0
+
+    def rested(self) -> bool:
+        """Whether the hyperparameters have rested, where the state follows them slowly.
+
+        With data a step in which nothing better was found says little.
+        """
+        if not self.with_data:
+            # Among many hyperparameters a step may fail and the next one, shorter, lead on.
+            last = self.path[-1].size
+            return last <= _MANY or (len(self.path) > 2 and _still(self.path[-3:]))
+        recent = np.array(self.path[-_RESTING - 1 :])
+        still = np.max(np.abs(np.diff(recent, axis=0)), initial=0.0) < _AT_REST
+        return len(recent) > _RESTING and bool(still)
+
+    def scattered(self) -> np.ndarray | None:
+        """The middle of the last moves, if they were to and fro: the scatter of new points."""
+        if not self.changing or len(self.path) <= _WANDERING or self.changes[-1] > _SETTLED:
+            return None
+        moves = np.diff(self.path[-_WANDERING - 1 :], axis=0)
+        whole = np.linalg.norm(np.sum(moves, axis=0))
+        if whole >= 0.5 * np.sum(np.linalg.norm(moves, axis=1)):
+            return None
+        return np.mean(self.path[-_WANDERING:], axis=0)

@@ -1,0 +1,29 @@
+"""Solving linearized problems: dense, with few functionals that stand for all, or sparse."""
+
+from kernelpde.linear_solvers._choice import Automatic as Automatic
+from kernelpde.linear_solvers._choice import Choice as Choice
+from kernelpde.linear_solvers._choice import LinearSolver as LinearSolver
+from kernelpde.linear_solvers._choice import automatic_for as automatic_for
+from kernelpde.linear_solvers._choice import chosen as chosen
+from kernelpde.linear_solvers._choice import needs_numbers as needs_numbers
+from kernelpde.linear_solvers._cholesky import cholesky as cholesky
+from kernelpde.linear_solvers._cholesky import solve_half as solve_half
+from kernelpde.linear_solvers._cholesky import solve_with as solve_with
+from kernelpde.linear_solvers._cost import in_words as in_words
+from kernelpde.linear_solvers._dense import DenseSolution as DenseSolution
+from kernelpde.linear_solvers._dense import DenseState as DenseState
+from kernelpde.linear_solvers._dense_factor import Dense as Dense
+from kernelpde.linear_solvers._dense_factor import DenseFactor as DenseFactor
+from kernelpde.linear_solvers._dense_factor import check_nuggets as check_nuggets
+from kernelpde.linear_solvers._local import Local as Local
+from kernelpde.linear_solvers._local import Nearby as Nearby
+from kernelpde.linear_solvers._low_rank import LowRank as LowRank
+from kernelpde.linear_solvers._low_rank import LowRankSolution as LowRankSolution
+from kernelpde.linear_solvers._low_rank import LowRankState as LowRankState
+from kernelpde.linear_solvers._metric import Metric as Metric
+from kernelpde.linear_solvers._result import LINEAR as LINEAR
+from kernelpde.linear_solvers._sparse import Sparse as Sparse
+from kernelpde.linear_solvers._sparse import SparseState as SparseState
+from kernelpde.linear_solvers._system import AbstractLinearSolution as AbstractLinearSolution
+from kernelpde.linear_solvers._system import AbstractLinearSolverState as AbstractLinearSolverState
+from kernelpde.linear_solvers._system import moving_parts as moving_parts

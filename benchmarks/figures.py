@@ -22,8 +22,11 @@ from scipy.stats import binom
 
 import kernelpde as kp
 from kernelpde.gallery import Example, burgers, darcy, eikonal, elliptic
-from kernelpde.learning._run import Run
 from kernelpde.learning._starting import compare_starts
+from kernelpde.learning._state import init
+from kernelpde.learning._step import Tally, evaluation_of, outer_loss_at
+from kernelpde.learning._step import step as take_step
+from kernelpde.learning._task import Options, Task
 
 FIGURES = Path(__file__).parent.parent / "docs" / "figures"
 STARTS = (0.01, 0.05, 0.1, 0.5, 1.0, 2.0, 3.0)
@@ -69,29 +72,28 @@ def paths() -> None:
 def landscape() -> None:
     """The outer loss over the lengthscale, at each Gauss-Newton step, and the error beside it."""
     problem = elliptic(1.0).problem
-    run = Run(
-        problem,
-        problem.collocate(TRAINING, sampling="uniform"),
+    options = Options(
         kp.HeldOut(),
-        kp.learning.LevenbergMarquardt(),
         None,
         kp.LevenbergMarquardt(),
         kp.Dense(nugget=1e-10, refinement=0),
         sampling="uniform",
     )
+    blocks = problem.collocate(TRAINING, sampling="uniform")
+    task = Task.of(problem, blocks, options, kp.learning.LevenbergMarquardt())
     lengthscales = np.geomspace(0.04, 1.5, 60)
     common = elliptic(0.2).problem.kernels
-    compare_starts(run)
+    state = compare_starts(task, init(task))
     figure, (axis, beside) = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
     for step, color in enumerate(mpl.colormaps["viridis"](np.linspace(0, 0.92, 5))):
-        loss, _, _ = run.loss(common)
-        evaluate = run.evaluate(loss)
+        outer, state = outer_loss_at(task, state, common)
+        evaluate = evaluation_of(Tally.of(task, state), outer.loss)
         values = [evaluate(np.log([at])).loss for at in lengthscales]
         axis.loglog(lengthscales, np.sqrt(values), color=color, lw=1.5, label=f"{step}")
-        best = float(np.exp(run.theta[0]))
+        best = float(np.exp(state.theta[0]))
         if step:
             axis.plot(best, np.interp(best, lengthscales, np.sqrt(values)), "o", color=color, ms=5)
-        run.step(1e-3)
+        state = take_step(task, state, 1e-3)
     axis.legend(title="Gauss-Newton step", fontsize=8, title_fontsize=8)
     axis.set(xlabel="lengthscale", ylabel="root of the outer loss", title="what learning sees")
     errors = []

@@ -160,7 +160,7 @@ def test_noise_is_learned_from_data():
             )
             learned = kp.learn(problem)
             found.append(float(learned.problem.hyperparameters["noise"]["data"]))
-            assert learned.spread is not None
+            assert learned.covariance is not None
     assert np.median(found) == pytest.approx(0.1, rel=0.15)
     assert min(found) > 0.06
     assert max(found) < 0.16

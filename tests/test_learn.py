@@ -12,7 +12,8 @@ import pytest
 import kernelpde as kp
 from kernelpde.gallery import elliptic, elliptic_additive
 from kernelpde.learning import _starting
-from kernelpde.learning._run import Run
+from kernelpde.learning._state import init
+from kernelpde.learning._task import Options, Task
 
 SMALL = {"equation": 300, "boundary": 100}
 GRID = np.linspace(0, 1, 101)[:, None]
@@ -216,18 +217,14 @@ def test_many_rows_are_thinned_to_compare_starts(monkeypatch):
     for most in (10_000, 500):
         monkeypatch.setattr(_starting, "_MANY", most)
         monkeypatch.setattr(_starting, "_FEW", 300)
-        run = Run(
-            problem,
-            problem.collocate(points),
-            kp.HeldOut(),
-            kp.learning.LevenbergMarquardt(),
-            None,
-            kp.LevenbergMarquardt(),
-            kp.Dense(nugget=1e-10, refinement=0),
+        options = Options(
+            kp.HeldOut(), None, kp.LevenbergMarquardt(), kp.Dense(nugget=1e-10, refinement=0)
         )
-        _starting.compare_starts(run)
-        found.append((float(run.theta[0]), run.factorizations))
-    small = _starting.thinned(run, 300 / 820)
+        optimizer = kp.learning.LevenbergMarquardt()
+        task = Task.of(problem, problem.collocate(points), options, optimizer)
+        state = _starting.compare_starts(task, init(task))
+        found.append((float(state.theta[0]), state.factorizations))
+    small = _starting.thinned(task, 300 / 820)
     assert problem.row_count(small.blocks) == pytest.approx(300, abs=2)
     assert found[0][1] == found[1][1]
     assert abs(found[0][0] - found[1][0]) < 0.8

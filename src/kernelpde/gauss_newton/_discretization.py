@@ -34,7 +34,7 @@ class Parts(NamedTuple):
         """With as many points as some program may have been compiled for, if there are few."""
         sizes = zip(self.blocks, self.residuals, strict=True)
         small = sum(b.count * len(r.components) for b, r in sizes) <= SMALL
-        if not (small and self.plan.takes_idle_rows):
+        if not (small and self.plan.forms_matrix):
             return self
         return self._replace(blocks=tuple(b.padded(rung(b.count)) for b in self.blocks))
 

@@ -84,9 +84,9 @@ def marginal_posterior(learned: Learned, key: PRNGKeyArray, draws: int = 8) -> M
     random_key("marginal_posterior", key)
     whole_number("marginal_posterior", "draws", draws, at_least=1)
     solution = learned.solution
-    if solution is None or learned.spread is None:
+    if solution is None or learned.covariance is None:
         raise SolveError("marginal_posterior: needs a solution, and hyperparameters from data.")
-    values, vectors = np.linalg.eigh(learned.spread)
+    values, vectors = np.linalg.eigh(learned.covariance)
     root = vectors * np.sqrt(np.maximum(values, 0.0))
     noise = np.asarray(jax.random.normal(key, (draws, len(root))))
     members = []

@@ -32,7 +32,6 @@ from kernelpde.linear_solvers import (
     Automatic,
     DenseSolution,
     Local,
-    Sparse,
     chosen,
 )
 from kernelpde.problem import Collocation, LinearizedProblem, Parameter, Residual, linearized
@@ -497,7 +496,7 @@ def conditioned(solution: Solution, *, amplitude: float | None = None) -> Poster
         problem.kernels,
         problem.residuals,
         solution.blocks,
-        without=(Sparse,),
+        needs=frozenset({"covariance"}),
     ).plan
     rows, solved, likely = _conditioned(
         problem.residuals, problem.kernels, solution.blocks, solution.expansion, plan

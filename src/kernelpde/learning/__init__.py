@@ -22,8 +22,8 @@ from kernelpde.learning._outer import leave_one_out_residual as leave_one_out_re
 from kernelpde.learning._pictures import LearningHistory as LearningHistory
 from kernelpde.learning._record import LearningRecord as LearningRecord
 from kernelpde.learning._result import LEARNING as LEARNING
-from kernelpde.learning._validation import HeldOut as HeldOut
-from kernelpde.learning._validation import KFold as KFold
-from kernelpde.learning._validation import LeaveOneOutPredictive as LeaveOneOutPredictive
-from kernelpde.learning._validation import Resampled as Resampled
-from kernelpde.learning._validation import data_conditions as data_conditions
+from kernelpde.learning.validation import HeldOut as HeldOut
+from kernelpde.learning.validation import KFold as KFold
+from kernelpde.learning.validation import LeaveOneOutPredictive as LeaveOneOutPredictive
+from kernelpde.learning.validation import Resampled as Resampled
+from kernelpde.learning.validation import data_conditions as data_conditions

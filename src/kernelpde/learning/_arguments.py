@@ -27,7 +27,7 @@ from kernelpde.gauss_newton import (
 )
 from kernelpde.learning._optimizers import AbstractOptimizer
 from kernelpde.learning._outer import AbstractRegularizer
-from kernelpde.learning._validation import HeldOut, KFold, LeaveOneOutPredictive, Resampled
+from kernelpde.learning.validation import AbstractValidation
 
 
 def check_learn(
@@ -56,13 +56,7 @@ def check_learn(
     names = [condition.name for condition in problem.conditions]
     if validation is not None:
         expected = "HeldOut(), Resampled(), KFold() or LeaveOneOutPredictive()"
-        instance(
-            "learn",
-            "validation",
-            validation,
-            (HeldOut, Resampled, KFold, LeaveOneOutPredictive),
-            expected,
-        )
+        instance("learn", "validation", validation, AbstractValidation, expected)
         for what in ("points", "weights"):
             given = getattr(validation, what, None)
             if given is not None:

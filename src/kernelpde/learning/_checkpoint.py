@@ -21,10 +21,12 @@ from kernelpde.errors import InputError
 from kernelpde.learning._inner import Linearization
 from kernelpde.learning._record import LearningRecord
 from kernelpde.learning._result import LEARNING
-from kernelpde.learning._run import Run
+from kernelpde.learning._state import LearningState
+from kernelpde.learning._step import with_new_points
+from kernelpde.learning._task import Task
 from kernelpde.problem import Collocation, Problem, probe
 
-_KIND, _VERSION = "kernelpde run", 1
+_KIND, _VERSION = "kernelpde run", 2
 
 _NUMBERS = ("step", "factorizations", "loss", "length", "change", "nugget", "seconds", "constant")
 
@@ -53,16 +55,18 @@ class Stored:
         """The hyperparameters with which constant lengthscales were left."""
         return self.arrays.get("before")
 
-    def restore(self, run: Run, earlier: Run | None = None) -> None:
-        """Put a run where it was left.
+    def restored(
+        self, task: Task, state: LearningState, earlier: Task | None = None
+    ) -> LearningState:
+        """The state in which a run was left.
 
         **Arguments:**
 
-        - `run`: just begun.
-        - `earlier`: the run with constant lengthscales that preceded it.
+        - `task`, `state`: of a run that has just begun.
+        - `earlier`: the task with constant lengthscales that preceded it.
         """
         try:
-            _restored(run, self, earlier)
+            return _restored(task, state, self, earlier)
         except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
             raise InputError(
                 f"{self.path}: does not hold the state of this run ({error})."
@@ -132,11 +136,17 @@ class Checkpoint:
             raise InputError(f"{self.path}: is damaged; {error} is missing or wrong.") from error
         return stored
 
-    def write(self, run: Run, before: np.ndarray | None) -> None:
-        """Keep the state of a run; of several processes, the first does."""
+    def write(self, task: Task, state: LearningState, before: np.ndarray | None) -> None:
+        """Keep the state of a run; of several processes, the first does.
+
+        **Arguments:**
+
+        - `task`, `state`: of the run.
+        - `before`: the hyperparameters with which constant lengthscales were left.
+        """
         if jax.process_index() != 0:
             return
-        facts, arrays = _saved(run)
+        facts, arrays = _saved(task, state)
         if before is not None:
             arrays["before"] = before
         for name, block in zip(self.identity["conditions"], self.blocks, strict=True):
@@ -150,7 +160,7 @@ class Checkpoint:
                 "problem": self.identity,
                 "settings": self.settings,
                 "notes": self.notes,
-                "hyperparameters": run.hyperparameters_at(run.theta),
+                "hyperparameters": task.hyperparameters_at(state.theta),
                 "state": facts,
             },
             arrays,
@@ -175,98 +185,109 @@ def read_notes(path: str | Path) -> dict[str, Any]:
     return notes
 
 
-def _saved(run: Run) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    pace = run.pace
+_COUNTS = ("unsettled", "held", "far")
+
+
+def _saved(task: Task, state: LearningState) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    pace = state.pace
     facts = {
-        "constant": run.constant,
-        "result": None if run.result is None else run.result.name,
-        "nugget": run.nugget,
-        "factorizations": run.factorizations,
-        "looks": run.looks,
-        "seconds": run.elapsed,
-        "random": run.rng.bit_generator.state,
-        "remembers": run.memory is not None,
-        "pace": {
-            "unsettled": pace.unsettled,
-            "held": pace.held,
-            "far": pace.far,
-            "shortened": bool(pace.shortened),
-        },
-        "residuals": [record.residuals for record in run.history],
+        "constant": task.constant,
+        "result": None if state.result is None else state.result.name,
+        "nugget": state.nugget,
+        "factorizations": state.factorizations,
+        "looks": state.looks,
+        "seconds": state.seconds,
+        "random": state.random,
+        "remembers": state.memory is not None,
+        "pace": {name: getattr(pace, name) for name in (*_COUNTS, "shortened")},
+        "residuals": [record.residuals for record in state.history],
     }
     arrays: dict[str, Any] = {
-        "theta": run.theta,
+        "theta": state.theta,
         "pace.changes": np.asarray(pace.changes),
-        "pace.path": np.asarray(pace.path).reshape(len(pace.path), run.theta.size),
+        "pace.path": np.asarray(pace.path).reshape(len(pace.path), state.theta.size),
     }
-    if run.spread is not None:
-        arrays["spread"] = run.spread
-    for name, view in (("train", run.train), ("pool", run.pool_view)):
+    if state.covariance is not None:
+        arrays["covariance"] = state.covariance
+    for name, view in (("train", state.train), ("pool", state.pool_view)):
         arrays |= {f"{name}.{n}": leaf for n, leaf in enumerate(jax.tree.leaves(view))}
-    arrays |= {f"memory.{n}": leaf for n, leaf in enumerate(jax.tree.leaves(run.memory))}
-    for name, records in (("history", run.history), ("evaluations", run.evaluations)):
+    arrays |= {f"memory.{n}": leaf for n, leaf in enumerate(jax.tree.leaves(state.memory))}
+    for name, records in (("history", state.history), ("evaluations", state.evaluations)):
         arrays |= {f"{name}.{key}": _column(records, key) for key in _NUMBERS}
         thetas = [record.theta for record in records]
         arrays[f"{name}.sizes"] = np.array([theta.size for theta in thetas], dtype=int)
         arrays[f"{name}.thetas"] = np.concatenate([*thetas, np.zeros(0)])
-    return facts, {name: np.asarray(array) for name, array in arrays.items()}
+    return facts, {name: np.asarray(values) for name, values in arrays.items()}
 
 
-def _restored(run: Run, stored: Stored, earlier: Run | None) -> None:
+def _restored(
+    task: Task, begun: LearningState, stored: Stored, earlier: Task | None
+) -> LearningState:
     facts, arrays = stored.facts["state"], stored.arrays
-    run.theta = _shaped(arrays["theta"], run.theta.shape, "theta")
-    run.result = None if facts["result"] is None else LEARNING[facts["result"]]
-    run.nugget, run.factorizations = float(facts["nugget"]), int(facts["factorizations"])
-    run.looks = int(facts["looks"])
-    run.started -= float(facts["seconds"])
-    run.rng.bit_generator.state = facts["random"]
-    run.train = _view(arrays, "train", run.train)
-    run.spread = arrays.get("spread")
-    run.pace.changes = [float(change) for change in arrays["pace.changes"]]
-    run.pace.path = list(arrays["pace.path"])
-    for name in ("unsettled", "held", "far"):
-        setattr(run.pace, name, int(facts["pace"][name]))
-    run.pace.shortened = bool(facts["pace"]["shortened"])
-    if facts["remembers"]:
-        leaves, structure = jax.tree.flatten(run.optimizer.memory_like(run.theta))
-        found = [
-            _shaped(arrays[f"memory.{n}"], np.shape(o), "memory") for n, o in enumerate(leaves)
-        ]
-        run.memory = jax.tree.unflatten(
-            structure,
-            [
-                float(new) if isinstance(old, float) else array(new)
-                for new, old in zip(found, leaves, strict=True)
-            ],
-        )
-    run.evaluations = _records(run, earlier, arrays, "evaluations", [])
-    run.history = _records(run, earlier, arrays, "history", facts["residuals"])
-    run.renew_pool()
-    if run.pool_view is not None:
-        run.pool_view = _view(arrays, "pool", run.pool_view)
+    pace = dataclasses.replace(
+        begun.pace,
+        path=tuple(arrays["pace.path"]),
+        changes=tuple(float(change) for change in arrays["pace.changes"]),
+        shortened=bool(facts["pace"]["shortened"]),
+        **{name: int(facts["pace"][name]) for name in _COUNTS},
+    )
+    # Refused here if it is none.
+    np.random.default_rng().bit_generator.state = facts["random"]
+    state = dataclasses.replace(
+        begun,
+        theta=_shaped(arrays["theta"], begun.theta.shape, "theta"),
+        result=None if facts["result"] is None else LEARNING[facts["result"]],
+        nugget=float(facts["nugget"]),
+        factorizations=int(facts["factorizations"]),
+        looks=int(facts["looks"]),
+        started=begun.started - float(facts["seconds"]),
+        random=facts["random"],
+        train=_view(arrays, "train", begun.train),
+        covariance=arrays.get("covariance"),
+        pace=pace,
+        memory=_memory(task, begun, arrays) if facts["remembers"] else None,
+        evaluations=_records(task, earlier, arrays, "evaluations", []),
+        history=_records(task, earlier, arrays, "history", facts["residuals"]),
+    )
+    state = with_new_points(task, state)
+    if state.pool_view is None:
+        return state
+    return dataclasses.replace(state, pool_view=_view(arrays, "pool", state.pool_view))
+
+
+def _memory(task: Task, begun: LearningState, arrays: Mapping[str, np.ndarray]) -> Any:
+    leaves, structure = jax.tree.flatten(task.optimizer.memory_like(begun.theta))
+    found = [_shaped(arrays[f"memory.{n}"], np.shape(o), "memory") for n, o in enumerate(leaves)]
+    return jax.tree.unflatten(
+        structure,
+        [
+            float(new) if isinstance(old, float) else array(new)
+            for new, old in zip(found, leaves, strict=True)
+        ],
+    )
 
 
 def _records(
-    run: Run,
-    earlier: Run | None,
+    task: Task,
+    earlier: Task | None,
     arrays: Mapping[str, np.ndarray],
     name: str,
     residuals: Sequence[dict[str, float]],
-) -> list[LearningRecord]:
+) -> tuple[LearningRecord, ...]:
     columns = {key: arrays[f"{name}.{key}"] for key in _NUMBERS}
     ends = np.cumsum(arrays[f"{name}.sizes"])
     thetas = np.split(arrays[f"{name}.thetas"], ends[:-1]) if ends.size else []
     found = []
     for n, theta in enumerate(thetas):
         row = {key: column[n] for key, column in columns.items()}
-        of = earlier if row["constant"] and earlier is not None else run
+        of = earlier if row["constant"] and earlier is not None else task
         found.append(
             LearningRecord(
                 int(row["step"]),
                 int(row["factorizations"]),
                 float(row["loss"]),
                 theta,
-                of.hyperparameters_at(_shaped(theta, of.theta.shape, "a record")),
+                of.hyperparameters_at(_shaped(theta, of.parameters.vector.shape, "a record")),
                 bool(row["constant"]),
                 dict(residuals[n]) if residuals else {},
                 None if np.isnan(row["length"]) else float(row["length"]),
@@ -275,7 +296,7 @@ def _records(
                 float(row["seconds"]),
             )
         )
-    return found
+    return tuple(found)
 
 
 def _column(records: Sequence[LearningRecord], key: str) -> np.ndarray:
@@ -289,10 +310,10 @@ def _view(arrays: Mapping[str, np.ndarray], name: str, like: Linearization) -> L
     return jax.tree.unflatten(structure, [array(values) for values in found])
 
 
-def _shaped(array: np.ndarray, shape: tuple[int, ...], name: str) -> np.ndarray:
-    if array.shape != shape or not np.issubdtype(array.dtype, np.number):
-        raise ValueError(f"{name} has shape {array.shape}, expected {shape}")
-    return array
+def _shaped(values: np.ndarray, shape: tuple[int, ...], name: str) -> np.ndarray:
+    if values.shape != shape or not np.issubdtype(values.dtype, np.number):
+        raise ValueError(f"{name} has shape {values.shape}, expected {shape}")
+    return values
 
 
 def _text(value: Any) -> str:

@@ -1,7 +1,7 @@
 """Learning the kernels of a problem."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -9,7 +9,7 @@ import numpy as np
 from jax.sharding import Mesh
 
 from kernelpde.arrays import Numbers, array
-from kernelpde.deprecation import renamed
+from kernelpde.deprecation import renamed, warn_moved
 from kernelpde.errors import SolveError
 from kernelpde.functionals import Kernels
 from kernelpde.gauss_newton import (
@@ -22,9 +22,9 @@ from kernelpde.gauss_newton import (
     solve,
 )
 from kernelpde.learning._arguments import check_learn
-from kernelpde.learning._checkpoint import Checkpoint
+from kernelpde.learning._checkpoint import Checkpoint, Stored
 from kernelpde.learning._evaluation import Parameters
-from kernelpde.learning._finishing import follow_exact_gradient
+from kernelpde.learning._finishing import all_points, follow_exact_gradient
 from kernelpde.learning._optimizers import (
     AbstractOptimizer,
     GaussNewtonCG,
@@ -34,20 +34,19 @@ from kernelpde.learning._outer import AbstractRegularizer
 from kernelpde.learning._pictures import LearningHistory, plot_learning
 from kernelpde.learning._record import LearningRecord
 from kernelpde.learning._result import LEARNING
-from kernelpde.learning._run import Run
 from kernelpde.learning._starting import compare_settled, compare_starts
-from kernelpde.learning._validation import (
-    HeldOut,
-    KFold,
-    LeaveOneOutPredictive,
-    Validation,
-    can_hold_out,
-    data_conditions,
-)
+from kernelpde.learning._state import LearningState, init
+from kernelpde.learning._step import step
+from kernelpde.learning._task import Options, Task
 from kernelpde.learning._warm import stationary, varying, with_own_lengthscales
+from kernelpde.learning.validation import (
+    AbstractValidation,
+    data_conditions,
+    default_validation,
+)
 from kernelpde.linear_solvers import Automatic, LinearSolver
 from kernelpde.precision import require_float64
-from kernelpde.problem import Problem
+from kernelpde.problem import Collocation, Problem
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -66,8 +65,8 @@ class Learned:
     - `history`: one record per Gauss-Newton step.
     - `evaluations`: one record per evaluation of the outer loss.
     - `linear_solver`: of the final solve.
-    - `spread`: with data, the covariance of the hyperparameters (of their logarithms, as a vector):
-      the inverse curvature of the outer loss. Otherwise `None`.
+    - `covariance`: with data, that of the hyperparameters (of their logarithms, as a vector): the
+      inverse curvature of the outer loss. Otherwise `None`.
     """
 
     problem: Problem
@@ -77,7 +76,12 @@ class Learned:
     history: LearningHistory
     evaluations: tuple[LearningRecord, ...]
     linear_solver: LinearSolver
-    spread: np.ndarray | None
+    covariance: np.ndarray | None
+
+    @property
+    def spread(self) -> np.ndarray | None:
+        warn_moved("Learned.spread", "Learned.covariance")
+        return self.covariance
 
     def shifted(self, by: np.ndarray) -> Problem:
         """The problem with hyperparameters other than those learned, moved by a vector."""
@@ -132,7 +136,7 @@ def learn(
     problem: Problem,
     points: Mapping[str, int | Numbers] | None = None,
     *,
-    validation: Validation | None = None,
+    validation: AbstractValidation | None = None,
     start: Start | None = None,
     optimizer: AbstractOptimizer | None = None,
     regularizer: AbstractRegularizer | None = None,
@@ -231,44 +235,23 @@ def learn(
     if max_steps is None:
         max_steps = 80 if data_conditions(problem) else 30
     blocks = problem.collocate(points, seed=seed, sampling=sampling)
-    if validation is None and data_conditions(problem):
-        validation = LeaveOneOutPredictive()
-    elif validation is None:
-        validation = HeldOut() if can_hold_out(problem, blocks) else KFold()
-    linear_solver = (
-        Automatic(nugget=1e-10, refinement=0) if linear_solver is None else linear_solver
-    )
-    if final_linear_solver is None:
-        # What is learned from data holds for the system it was learned with.
-        final_linear_solver = (
-            linear_solver if isinstance(validation, LeaveOneOutPredictive) else Automatic()
-        )
+    validation = default_validation(problem, blocks) if validation is None else validation
+    if linear_solver is None:
+        linear_solver = Automatic(nugget=1e-10, refinement=0)
     problem = problem.balanced(blocks)
     if starts:
         problem = with_own_lengthscales(problem, blocks)
-
-    def begun(
-        problem: Problem, optimizer: AbstractOptimizer, starts: bool, constant: bool = False
-    ) -> Run:
-        run = Run(
-            problem,
-            blocks,
-            validation,
-            optimizer,
-            regularizer,
-            default_solver(solver),
-            linear_solver,
-            mesh,
-            seed,
-            sampling,
-            starts,
-            callback,
-            constant,
-        )
-        if start is not None:
-            run.begin_at(start)
-        return run
-
+    options = Options(
+        validation,
+        regularizer,
+        default_solver(solver),
+        linear_solver,
+        mesh,
+        seed,
+        sampling,
+        starts,
+        callback,
+    )
     file = None
     if checkpoint is not None:
         settings = {
@@ -276,61 +259,24 @@ def learn(
             "optimizer": optimizer,
             "regularizer": regularizer,
             "starts": starts,
-            "method": solver,
-            "solver": linear_solver,
+            "solver": solver,
+            "linear solver": linear_solver,
             "seed": seed,
             "sampling": sampling,
             "tolerance": tolerance,
         }
         file = Checkpoint(checkpoint, problem, blocks, settings, notes or {})
-    stored = None if file is None else file.read()
-
-    def keep(run: Run, before: np.ndarray | None) -> None:
-        if file is not None:
-            file.write(run, before)
-
-    constant = stationary(problem.kernels, blocks) if starts else None
-    before = None
-    if constant is None:
-        run = begun(problem, _suited(problem) if optimizer is None else optimizer, starts)
-        if stored is not None:
-            stored.restore(run)
-        elif starts:
-            compare_starts(run)
-    else:
-        first = begun(problem.with_kernels(constant), LevenbergMarquardt(), False, True)
-        if stored is None:
-            compare_settled(first)
-        elif stored.constant:
-            stored.restore(first)
-        elif stored.before is not None:
-            first.theta = stored.before
-        if stored is None or stored.constant:
-            while first.result is None and len(first.history) < _CONSTANT_STEPS:
-                keep(first, None)
-                first.step(tolerance)
-        before = first.theta
-        problem = problem.with_kernels(varying(problem.kernels, first.kernels))
-        run = begun(problem, _suited(problem) if optimizer is None else optimizer, False)
-        if stored is None or stored.constant:
-            run.go_on_from(first)
-        else:
-            run.expect_variation()
-            stored.restore(run, first)
-    if run.result is LEARNING.step_limit and len(run.history) < max_steps:
-        run.result = None
-    while run.result is None:
-        keep(run, before)
-        run.step(tolerance)
-        if run.result is None and len(run.history) >= max_steps:
-            run.result = LEARNING.step_limit
-    keep(run, before)
-    if hypergradient == "exact" and run.result is not LEARNING.not_finite:
-        follow_exact_gradient(run)
-    learned = run.learned_problem
-    if throw and run.result is LEARNING.not_finite:
-        raise SolveError(f"learn: {run.result.value} Hyperparameters: {learned!r}")
-    final_blocks, reached = run.final()
+    task, state = _run(problem, blocks, options, optimizer, start, tolerance, max_steps, file)
+    if hypergradient == "exact" and state.result is not LEARNING.not_finite:
+        state = follow_exact_gradient(task, state)
+    learned = task.problem_at(state.theta)
+    assert state.result is not None
+    if throw and state.result is LEARNING.not_finite:
+        raise SolveError(f"learn: {state.result.value} Hyperparameters: {learned!r}")
+    if final_linear_solver is None:
+        # What is learned from data holds for the system it was learned with.
+        final_linear_solver = linear_solver if task.data is not None else Automatic()
+    final_blocks, reached = all_points(task, state)
     solution = solve(
         learned,
         final,
@@ -348,10 +294,99 @@ def learn(
     return Learned(
         learned,
         solution,
-        run.result,
-        run.factorizations,
-        LearningHistory(run.history),
-        tuple(run.evaluations),
+        state.result,
+        state.factorizations,
+        LearningHistory(state.history),
+        state.evaluations,
         final_linear_solver,
-        run.spread,
+        state.covariance,
+    )
+
+
+def _run(
+    problem: Problem,
+    blocks: tuple[Collocation, ...],
+    options: Options,
+    optimizer: AbstractOptimizer | None,
+    start: Start | None,
+    tolerance: float,
+    max_steps: int,
+    file: Checkpoint | None,
+) -> tuple[Task, LearningState]:
+    """All steps, from the beginning or from where the file was left."""
+    stored = None if file is None else file.read()
+    constant = stationary(problem.kernels, blocks) if options.multistart else None
+    first = None
+    if constant is not None:
+        alone = replace(options, multistart=False)
+        first = Task.of(
+            problem.with_kernels(constant), blocks, alone, LevenbergMarquardt(), constant=True
+        )
+        before = _with_constant_lengthscales(first, start, tolerance, file, stored)
+        problem = problem.with_kernels(varying(problem.kernels, first.kernels(before.theta)))
+        optimizer = _suited(problem) if optimizer is None else optimizer
+        task = Task.of(problem, blocks, alone, optimizer, varies=True)
+        state = init(task, start)
+        if stored is not None and not stored.constant:
+            state = stored.restored(task, state, first)
+        else:
+            state = _gone_on(state, before)
+    else:
+        before = None
+        optimizer = _suited(problem) if optimizer is None else optimizer
+        task = Task.of(problem, blocks, options, optimizer)
+        state = init(task, start)
+        if stored is not None:
+            state = stored.restored(task, state)
+        elif options.multistart:
+            state = compare_starts(task, state)
+    theta = None if before is None else before.theta
+    if state.result is LEARNING.step_limit and len(state.history) < max_steps:
+        state = replace(state, result=None)
+    while not state.done:
+        if file is not None:
+            file.write(task, state, theta)
+        state = step(task, state, tolerance)
+        if not state.done and len(state.history) >= max_steps:
+            state = replace(state, result=LEARNING.step_limit)
+    if file is not None:
+        file.write(task, state, theta)
+    return task, state
+
+
+def _with_constant_lengthscales(
+    task: Task,
+    start: Start | None,
+    tolerance: float,
+    file: Checkpoint | None,
+    stored: Stored | None,
+) -> LearningState:
+    """Some steps with constant lengthscales, before they may vary."""
+    state = init(task, start)
+    if stored is None:
+        state = compare_settled(task, state)
+    elif stored.constant:
+        state = stored.restored(task, state)
+    elif stored.before is not None:
+        return replace(state, theta=stored.before)
+    else:
+        return state
+    while not state.done and len(state.history) < _CONSTANT_STEPS:
+        if file is not None:
+            file.write(task, state, None)
+        state = step(task, state, tolerance)
+    return state
+
+
+def _gone_on(state: LearningState, other: LearningState) -> LearningState:
+    """A state that takes over what another at the same points has reached and done."""
+    return replace(
+        state,
+        train=other.train,
+        pool=other.pool,
+        pool_view=other.pool_view,
+        history=other.history,
+        evaluations=other.evaluations,
+        factorizations=other.factorizations,
+        started=other.started,
     )

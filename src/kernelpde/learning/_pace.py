@@ -1,6 +1,7 @@
 """When the state moves alone, how far it goes, and when learning has come to rest."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -46,22 +47,30 @@ def _cycles(changes: Sequence[float]) -> bool:
     return len(changes) >= 5 and bool(cycles(np.asarray(changes)))
 
 
+@dataclass(frozen=True)
 class Pace:
     """What the steps so far say about the next one.
 
-    **Arguments:**
+    **Attributes:**
 
     - `with_data`: whether the loss is a density of data. The inner iteration then converges
       linearly, residuals of data are to stay, and at first the state is not even near to them.
     - `changing`: whether validation points change from step to step.
+    - `path`: where the hyperparameters went, in steps in which they did.
+    - `changes`: of the state, relative.
+    - `unsettled`, `held`, `far`: how many of the last steps changed the state much, or moved it
+      alone; how many of all changed it much.
+    - `shortened`: whether steps are half ones, since whole ones led to and fro.
     """
 
-    def __init__(self, with_data: bool, changing: bool):
-        self.with_data, self.changing = with_data, changing
-        self.path: list[np.ndarray] = []
-        self.changes: list[float] = []
-        self.unsettled = self.held = self.far = 0
-        self.shortened = False
+    with_data: bool
+    changing: bool
+    path: tuple[np.ndarray, ...] = ()
+    changes: tuple[float, ...] = ()
+    unsettled: int = 0
+    held: int = 0
+    far: int = 0
+    shortened: bool = False
 
     def state_alone(self) -> bool:
         """Whether the next step leaves the hyperparameters as they are.
@@ -77,22 +86,28 @@ class Pace:
         )
         return lost or waiting
 
+    def before_step(self) -> "Pace":
+        """Half steps from now on, if whole ones lead to and fro."""
+        return replace(self, shortened=self.with_data and (self.shortened or _cycles(self.changes)))
+
     def lengths(self, offered: Sequence[float]) -> np.ndarray:
         """Fractions of the inner step to choose from."""
         if self.with_data:
-            self.shortened = self.shortened or _cycles(self.changes)
             return np.array([0.5 if self.shortened else 1.0])
         # Whole steps, until they have led nowhere for long.
         return np.asarray(offered)[: None if self.far >= _TRUST else 1]
 
-    def note(self, theta: np.ndarray | None, change: float) -> None:
-        """Take a step into account: where the hyperparameters went, if they did."""
-        self.held = self.held + 1 if theta is None else 0
-        if theta is not None:
-            self.path.append(theta)
-        self.changes.append(change)
-        self.unsettled = self.unsettled + 1 if change > _FAR else 0
-        self.far += self.unsettled > 0
+    def after_step(self, theta: np.ndarray | None, change: float) -> "Pace":
+        """With a step taken into account: where the hyperparameters went, if they did."""
+        unsettled = self.unsettled + 1 if change > _FAR else 0
+        return replace(
+            self,
+            path=self.path if theta is None else (*self.path, theta),
+            changes=(*self.changes, change),
+            unsettled=unsettled,
+            held=self.held + 1 if theta is None else 0,
+            far=self.far + (unsettled > 0),
+        )
 
     def rested(self) -> bool:
         """Whether the hyperparameters have rested, where the state follows them slowly.

@@ -1,15 +1,16 @@
 """Where a learning run begins: the best of several lengthscales."""
 
-import dataclasses
+from dataclasses import replace
 
 import numpy as np
 
 from kernelpde.arrays import array
 from kernelpde.learning._evaluation import loss_and_state
 from kernelpde.learning._outer import Around
-from kernelpde.learning._run import Run
 from kernelpde.learning._starts import MIDDLE, lengthscales, spread
-from kernelpde.learning._validation import HeldOut, Resampled, batch_of
+from kernelpde.learning._state import LearningState, init
+from kernelpde.learning._step import Tally, batch_of, best_of, moved_on, outer_loss_at
+from kernelpde.learning._task import Task
 from kernelpde.learning._warm import unlike
 from kernelpde.linear_solvers import Automatic
 
@@ -20,45 +21,40 @@ _MANY, _FEW = 6000, 2500
 """With more rows than the first, starts are compared with about as many as the second."""
 
 
-def compare_starts(run: Run) -> None:
+def compare_starts(task: Task, state: LearningState) -> LearningState:
     """Begin with the best of several lengthscales, by the outer loss at u = 0.
 
     Data say nothing of a coefficient before there is a solution; with them the lengthscales
     begin where they are expected.
     """
-    if isinstance(run.regularizer, Around):
-        center = np.asarray(run.regularizer.center)
-        run.theta = np.where(lengthscales(run.parameters), center, run.theta)
-    if run.data is not None:
-        return
-    candidates = spread(run.parameters, run.extents)
-    if not candidates:
-        return
-    rows = run.problem.row_count(run.blocks)
-    few = run if rows <= _MANY else thinned(run, _FEW / rows)
-    middle = run.parameters.kernels(array(candidates[MIDDLE]))
-    loss, _, _ = few.loss(middle)
-    theta, value = few.best_of(loss, [run.theta, *candidates])
-    if few is not run:
-        run.evaluations += few.evaluations
-        run.factorizations += few.factorizations
-    if np.isfinite(value):
-        run.theta = theta
+    if isinstance(task.regularizer, Around):
+        center = np.asarray(task.regularizer.center)
+        state = replace(state, theta=np.where(lengthscales(task.parameters), center, state.theta))
+    candidates = spread(task.parameters, task.extents)
+    if task.data is not None or not candidates:
+        return state
+    rows = task.problem.row_count(task.blocks)
+    few, begin = task, state
+    if rows > _MANY:
+        few = thinned(task, _FEW / rows)
+        begin = init(few)
+    outer, begin = outer_loss_at(few, begin, task.kernels(candidates[MIDDLE]))
+    tally = Tally.of(few, begin)
+    theta, value = best_of(tally, outer.loss, [state.theta, *candidates])
+    state = tally.into(begin if few is task else state)
+    return replace(state, theta=theta) if np.isfinite(value) else state
 
 
-def thinned(run: Run, share: float) -> Run:
-    """A run with a part of the points, and the solver that suits so many."""
-    rng = np.random.default_rng([run.seed, 13])
+def thinned(task: Task, share: float) -> Task:
+    """A task with a part of the points, and the linear solver that suits so many."""
+    options = task.options
+    rng = np.random.default_rng([options.seed, 13])
 
     def some(count: int) -> int:
         return max(1, round(share * count))
 
-    plan = run.plan
-    if isinstance(plan, HeldOut | Resampled) and plan.points is not None:
-        fewer = {name: some(count) for name, count in plan.points.items()}
-        plan = dataclasses.replace(plan, points=fewer)
     blocks, left = [], []
-    for whole, rows in zip(run.whole, run.left, strict=True):
+    for whole, rows in zip(task.points.whole, task.points.left, strict=True):
         if rows is None:
             blocks.append(batch_of(whole, some(whole.count), rng)[0])
             left.append(None)
@@ -67,49 +63,45 @@ def thinned(run: Run, share: float) -> Run:
         kept, rows = (rng.choice(r, size=some(len(r)), replace=False) for r in (kept, rows))
         blocks.append(whole.take(np.concatenate([kept, rows])))
         left.append(np.arange(len(kept), len(kept) + len(rows)))
-    return Run(
-        run.problem,
-        tuple(blocks),
-        plan,
-        run.optimizer,
-        run.regularizer,
-        run.solver,
-        Automatic(float(run.linear_solver.nugget), run.linear_solver.largest_nugget, refinement=0),
-        None,
-        run.seed,
-        run.sampling,
-        run.starts,
-        run.callback,
-        left=tuple(left),
+    solver = options.linear_solver
+    fewer = replace(
+        options,
+        validation=options.validation.thinned(share),
+        regularizer=task.regularizer,
+        linear_solver=Automatic(float(solver.nugget), solver.largest_nugget, refinement=0),
+        mesh=None,
     )
+    return Task.of(task.problem, tuple(blocks), fewer, task.optimizer, left=tuple(left))
 
 
-def compare_settled(run: Run) -> None:
+def compare_settled(task: Task, state: LearningState) -> LearningState:
     """Begin with the best of several lengthscales and the state that belongs to it.
 
     Each is given some steps of the inner iteration first: where a solution is rough, the
     problem linearized at u = 0 says nothing of it.
     """
     # In one family: the same for all coordinates, unless these have units of their own.
-    families, size = spread(run.parameters, run.extents), 2 * MIDDLE
-    candidates = families[:size] if unlike(run.extents) else families[-size:]
-    begin = run.train, run.pool_view
-    middle = run.parameters.kernels(array(candidates[MIDDLE]))
-    best = (np.inf, run.theta, *begin)
+    families, size = spread(task.parameters, task.extents), 2 * MIDDLE
+    candidates = families[:size] if unlike(task.extents) else families[-size:]
+    middle = task.kernels(candidates[MIDDLE])
+    begin, tally = state, Tally.of(task, state)
+    best, lowest = state, np.inf
     for theta in candidates:
-        run.train, run.pool_view = begin
-        kernels, value = run.parameters.kernels(array(theta)), np.inf
+        # Batches go on where those of the last candidate ended.
+        state = replace(state, theta=theta, train=begin.train, pool_view=begin.pool_view)
+        kernels, value = task.kernels(theta), np.inf
         for _ in range(_SETTLING):
-            loss, blocks, view = run.loss(middle)
-            value, reached = loss_and_state(array(theta), loss)
-            run.factorizations += 1
+            outer, state = outer_loss_at(task, state, middle)
+            value, reached = loss_and_state(array(theta), outer.loss)
+            tally.factorizations += 1
             value = float(value) if bool(reached.usable) else np.inf
             if not np.isfinite(value):
                 break
-            progress = run.advance(loss, blocks, view, kernels, reached, np.ones(1))
+            state, progress = moved_on(task, state, outer, kernels, reached, np.ones(1))
             if float(progress.change) < _STILL:
                 break
-        run.record(run.evaluations, value, theta, run.nugget, None)
-        if value < best[0]:
-            best = (value, theta, run.train, run.pool_view)
-    _, run.theta, run.train, run.pool_view = best
+        tally.record(value, theta, state.nugget, None)
+        if value < lowest:
+            best, lowest = state, value
+    best = replace(best, random=state.random, announced=state.announced)
+    return tally.into(best)

@@ -2,7 +2,7 @@
 
 import logging
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 import equinox as eqx
 from jax.sharding import Mesh
@@ -42,6 +42,8 @@ class Automatic(eqx.Module):
 
     **Arguments:** as for `Dense`.
     """
+
+    capabilities: ClassVar[frozenset[str]] = frozenset({"folds", "left out", "covariance"})
 
     nugget: float = 1e-12
     largest_nugget: float = 1e-6
@@ -102,7 +104,7 @@ def chosen(
     mesh: Mesh | None = None,
     *,
     learning: bool = False,
-    without: tuple[type, ...] = (),
+    needs: frozenset[str] = frozenset(),
 ) -> Choice:
     """Choose, or plan what was chosen; what cannot fit or cannot work is refused.
 
@@ -112,14 +114,14 @@ def chosen(
     - `kernels`, `residuals`, `blocks`: the problem and its points.
     - `mesh`: devices that share the work.
     - `learning`: whether derivatives in the kernels are needed.
-    - `without`: solvers that cannot do what is needed afterwards.
+    - `needs`: capabilities without which a solver does not help.
     """
     mesh = None if mesh is None else one_axis(mesh)
     rows = sum(b.count * len(r.components) for b, r in zip(blocks, residuals, strict=True))
-    choice = _choice(solver, kernels, residuals, blocks, rows, mesh, learning, without)
+    choice = _choice(solver, kernels, residuals, blocks, rows, mesh, learning, needs)
     if rows <= _SMALL:
         return choice
-    devices = 1 if mesh is None or isinstance(choice.plan, DenseState) else mesh.size
+    devices = 1 if mesh is None or choice.plan.forms_matrix else mesh.size
     operations = (_LEARNING if learning else 1.0) * choice.plan.operations(rows) / devices
     seconds = operations / operations_per_second()
     reason = f"{choice.reason} A step takes some {in_words(seconds)}."
@@ -134,9 +136,9 @@ def _choice(
     rows: int,
     mesh: Mesh | None,
     learning: bool,
-    without: tuple[type, ...],
+    needs: frozenset[str],
 ) -> Choice:
-    if isinstance(solver, without):
+    if not needs <= solver.capabilities:
         raise InputError(
             f"{type(solver).__name__}: this solver has no inverse. Folds need Dense(); the density "
             "of data and standard deviations need Dense() or LowRank(); HeldOut() and Resampled() "
@@ -146,14 +148,14 @@ def _choice(
         return _low_rank(solver, solver.pivots(kernels, residuals, blocks), rows, mesh, learning)
     if isinstance(solver, Sparse):
         return _sparse(solver, kernels, residuals, blocks, rows, "asked for", mesh)
-    if isinstance(solver, Dense) or rows <= _SMALL or LowRank in without:
+    if isinstance(solver, Dense) or rows <= _SMALL or not needs <= LowRank.capabilities:
         return _dense(solver, rows, learning, "asked for" if isinstance(solver, Dense) else "")
     few = LowRank(solver.nugget, solver.largest_nugget)
     found = few.pivots(kernels, residuals, blocks)
     if found.complete and rows >= _RATIO * found.rank:
         return _low_rank(few, found, rows, mesh, learning)
     why = f"rank {_rank(found)} of {rows} at nugget {float(solver.nugget):.0e}"
-    local = Sparse not in without and all(block.width == 1 for block in blocks)
+    local = needs <= Sparse.capabilities and all(block.width == 1 for block in blocks)
     if rows > _LARGE and not found.complete and local:
         sparse = Sparse(solver.nugget, solver.largest_nugget)
         return _sparse(sparse, kernels, residuals, blocks, rows, why, mesh)

@@ -91,7 +91,7 @@ class DenseState(AbstractLinearSolverState):
     solver: Dense
 
     @property
-    def takes_idle_rows(self) -> bool:
+    def forms_matrix(self) -> bool:
         return True
 
     @property

@@ -1,7 +1,7 @@
 """Dense symmetric positive definite systems, factored once."""
 
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 import equinox as eqx
 import jax
@@ -47,6 +47,8 @@ class Dense(eqx.Module):
     - `refinement`: how many sweeps x ← x + P⁻¹ (b - (K + Σ) x) follow a solve. They remove most of
       the bias that the nugget brings.
     """
+
+    capabilities: ClassVar[frozenset[str]] = frozenset({"folds", "left out", "covariance"})
 
     nugget: float = 1e-12
     largest_nugget: float = 1e-6

@@ -20,6 +20,8 @@ R⁻ᵀ (K_ΨΦ v), the same as Fᵀ v on paper, loses as many digits again as w
 accurate if there are many rows for each functional.
 """
 
+from typing import ClassVar
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -78,6 +80,8 @@ class LowRank(eqx.Module):
       thousandth of the nugget if left out.
     - `max_rank`: more than this is refused: the kernel is not smooth enough.
     """
+
+    capabilities: ClassVar[frozenset[str]] = frozenset({"left out", "covariance"})
 
     nugget: float = 1e-12
     largest_nugget: float = 1e-6

@@ -15,6 +15,8 @@ For the derivative in the kernels let v = Θ Aᵀ z; then ∂(A Θ Aᵀ z) = -A 
 run of conjugate gradients. The preconditioner needs none.
 """
 
+from typing import ClassVar
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -61,6 +63,8 @@ class Sparse(eqx.Module):
     - `tolerance`: of conjugate gradients, on the relative residual.
     - `max_iterations`: of conjugate gradients.
     """
+
+    capabilities: ClassVar[frozenset[str]] = frozenset()
 
     nugget: float = 1e-12
     largest_nugget: float = 1e-6

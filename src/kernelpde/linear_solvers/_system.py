@@ -175,8 +175,8 @@ class AbstractLinearSolverState(eqx.Module):
         return self.solver.nugget
 
     @property
-    def takes_idle_rows(self) -> bool:
-        """Whether rows may be added that are zero, for fewer programs to be compiled."""
+    def forms_matrix(self) -> bool:
+        """Whether the matrix of all rows is formed: they are few, and zero ones may be added."""
         return False
 
     @property

@@ -1,0 +1,21 @@
+"""Where the outer loss is measured: points of its own, folds of the training points, or data."""
+
+from kernelpde.learning.validation._held_out import HeldOut as HeldOut
+from kernelpde.learning.validation._held_out import Resampled as Resampled
+from kernelpde.learning.validation._held_out import can_hold_out as _can_hold_out
+from kernelpde.learning.validation._k_fold import KFold as KFold
+from kernelpde.learning.validation._plan import AbstractValidation as AbstractValidation
+from kernelpde.learning.validation._plan import Left as Left
+from kernelpde.learning.validation._plan import Points as Points
+from kernelpde.learning.validation._predictive import (
+    LeaveOneOutPredictive as LeaveOneOutPredictive,
+)
+from kernelpde.learning.validation._predictive import data_conditions as data_conditions
+from kernelpde.problem import Collocation, Problem
+
+
+def default_validation(problem: Problem, blocks: tuple[Collocation, ...]) -> AbstractValidation:
+    """The density of noisy data; without any, points held out; where there are none, folds."""
+    if data_conditions(problem):
+        return LeaveOneOutPredictive()
+    return HeldOut() if _can_hold_out(problem, blocks) else KFold()

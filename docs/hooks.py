@@ -1,6 +1,7 @@
 """Pages that live elsewhere in the repository, brought into the site when it is built."""
 
 import shutil
+import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
@@ -13,6 +14,10 @@ PAGES = {
 
 def on_pre_build(config) -> None:
     docs = Path(config["docs_dir"])
+    sys.path.insert(0, str(docs))
+    from thresholds import page
+
+    _copy(page(), docs / "thresholds.md")
     for name, source in PAGES.items():
         _copy(source.read_text(), docs / name)
     for picture in PAGES["reproduced.md"].parent.glob("reproduce-*.png"):

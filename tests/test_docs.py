@@ -3,6 +3,7 @@
 import enum
 import inspect
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -52,3 +53,12 @@ def test_every_page_is_in_the_navigation():
     for page in DOCS.rglob("*.md"):
         if page.name not in made:
             assert str(page.relative_to(DOCS)) in navigation, page
+
+
+def test_every_threshold_has_its_reason(monkeypatch):
+    monkeypatch.setattr(sys, "path", [str(DOCS), *sys.path])
+    from thresholds import thresholds
+
+    found = list(thresholds())
+    assert len(found) > 50
+    assert not [(t.where, t.name) for t in found if len(t.reason) < 15]

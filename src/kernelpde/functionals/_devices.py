@@ -16,6 +16,8 @@ from jaxtyping import Array
 from kernelpde.errors import InputError
 
 _GROUPS = 8
+"""Sums over rows are formed in at least so many groups, whatever the number of devices: on up to so
+many of them results are the same to the bit."""
 
 
 def one_axis(mesh: Mesh) -> Mesh:

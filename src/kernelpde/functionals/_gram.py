@@ -118,6 +118,7 @@ def gram_of_blocks(kernels: Kernels, batches: Sequence[Functionals]) -> Float[Ar
 
 
 _PASS = 8
+"""Pairs of derivatives that cost as much as one more pass over memory; blocks apart pay for it."""
 
 
 def _matching(left: Sequence[Term], right: Sequence[Term], mixed: bool) -> int:

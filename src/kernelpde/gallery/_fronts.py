@@ -14,7 +14,7 @@ from kernelpde.kernels import AbstractKernel, Bumps, Gibbs, Matern, Network
 from kernelpde.problem import Condition, Field, Problem
 
 _VISCOSITY = 0.02
-_REGULARISATION = 0.01
+_REGULARIZATION = 0.01
 _DIFFUSION = 0.02
 
 
@@ -90,7 +90,7 @@ def burgers(
 
 
 def _eikonal(x: Float[Array, " d"], u: Jet) -> Array:
-    return u.gradient @ u.gradient - 1.0 - _REGULARISATION * u.laplacian
+    return u.gradient @ u.gradient - 1.0 - _REGULARIZATION * u.laplacian
 
 
 @gallery
@@ -120,7 +120,7 @@ def eikonal(
         "a regularized eikonal equation, with kinks along the diagonals",
         problem,
         {"equation": 1800, "boundary": 300},
-        {"u": RegularizedDistance(_REGULARISATION)},
+        {"u": RegularizedDistance(_REGULARIZATION)},
         product_grid(grid, grid),
         {"equation": 900, "boundary": 300},
         sampling="halton",

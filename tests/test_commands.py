@@ -120,7 +120,7 @@ def test_files_without_a_problem_are_refused(tmp_path, content, message):
 def test_directories_without_a_run_are_refused(tmp_path):
     with pytest.raises(kp.InputError, match="there is no such file"):
         command("resume", tmp_path)
-    kp.archive.write_archive(tmp_path / "run.kpde", "kernelpde run", 1, {"notes": {}}, {})
+    kp.archive.write_archive(tmp_path / "run.kpde", "kernelpde run", 2, {"notes": {}}, {})
     with pytest.raises(kp.InputError, match="not written by the command"):
         command("resume", tmp_path)
 

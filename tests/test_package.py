@@ -1,5 +1,6 @@
 """What is uploaded can be installed by somebody who has nothing, and does what the README says."""
 
+import ast
 import re
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
+SOURCE = ROOT / "src" / "kernelpde"
 
 
 @pytest.fixture(scope="module")
@@ -60,3 +62,14 @@ def test_readme_in_a_new_environment(built, tmp_path):
     command = tmp_path / "env" / "bin" / "kernelpde"
     assert "64-bit numbers are on" in run(command, "doctor")
     assert "burgers" in run(command, "examples")
+
+
+def test_the_house():
+    """No file is longer than 400 lines, and no function than 80 besides what explains it."""
+    for path in SOURCE.rglob("*.py"):
+        text = path.read_text()
+        assert len(text.splitlines()) <= 400, path
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.FunctionDef):
+                explained = len((ast.get_docstring(node, clean=False) or "").splitlines())
+                assert (node.end_lineno or 0) - node.lineno + 1 - explained <= 80, node.name

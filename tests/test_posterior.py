@@ -203,7 +203,7 @@ def test_refined_points_go_where_the_residual_is_large(by):
         x = np.linspace(0, 1, 400)[:, None]
         return np.sqrt(np.mean((np.asarray(solution["u"](x)) - peak(x[:, 0])) ** 2))
 
-    options = {"solver": kp.Dense(1e-10), "throw": False}
+    options = {"linear_solver": kp.Dense(1e-10), "throw": False}
     even = kp.solve(problem, {"equation": 24, "ends": 2}, **options)
     refined = kp.refine(
         problem, {"equation": 8, "ends": 2}, condition="equation", to=24, by=by, **options

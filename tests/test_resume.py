@@ -177,7 +177,7 @@ def test_damaged_files_are_refused_or_read_correctly(tmp_path, run_file):
     for content in mutations(run_file, 200):
         path.write_bytes(content)
         try:
-            found = kp.archive.read_archive(path, "kernelpde run", 1)
+            found = kp.archive.read_archive(path, "kernelpde run", 2)
         except kp.InputError as error:
             refused += str(path) in str(error)
         else:
@@ -188,9 +188,9 @@ def test_damaged_files_are_refused_or_read_correctly(tmp_path, run_file):
 
 def rewritten(path: Path, change) -> None:
     """The same run with its facts and arrays changed, and written as a proper file."""
-    facts, arrays = kp.archive.read_archive(path, "kernelpde run", 1)
+    facts, arrays = kp.archive.read_archive(path, "kernelpde run", 2)
     change(facts, arrays)
-    kp.archive.write_archive(path, "kernelpde run", 1, facts, arrays)
+    kp.archive.write_archive(path, "kernelpde run", 2, facts, arrays)
 
 
 WRONG = {
@@ -241,8 +241,8 @@ def test_runs_with_other_numbers_are_refused(tmp_path, what):
 
 def test_other_versions_kinds_and_nothing_are_refused(tmp_path, run_file):
     path = tmp_path / "run.kpde"
-    kp.archive.write_archive(path, "kernelpde run", 2, {}, {})
-    with pytest.raises(kp.InputError, match=r"version 2; this program reads version 1"):
+    kp.archive.write_archive(path, "kernelpde run", 3, {}, {})
+    with pytest.raises(kp.InputError, match=r"version 3; this program reads version 2"):
         learned(path)
     kp.archive.write_archive(path, "kernelpde solution", 1, {}, {})
     with pytest.raises(kp.InputError, match="expected a kernelpde run file"):
@@ -262,7 +262,7 @@ def test_pickles_are_never_loaded(tmp_path, run_file):
     np.save(tmp_path / "bad.npy", np.array([Bad()], dtype=object), allow_pickle=True)
     trace.unlink(missing_ok=True)
     content = (tmp_path / "bad.npy").read_bytes()
-    facts = json.dumps({"kind": "kernelpde run", "version": 1, "facts": {}, "digests": {}})
+    facts = json.dumps({"kind": "kernelpde run", "version": 2, "facts": {}, "digests": {}})
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("facts.json", facts)
         archive.writestr("theta.npy", content)

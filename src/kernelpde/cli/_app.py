@@ -20,6 +20,7 @@ from rich.table import Table
 from kernelpde.archive import replacing, versions
 from kernelpde.cli._bench import measured
 from kernelpde.cli._doctor import diagnosis
+from kernelpde.cli._facts import show_facts
 from kernelpde.cli._job import REPORT, RUN, SOLUTION, Job, Outcome, carried_out, job_of
 from kernelpde.errors import InputError, KernelPDEError, SolveError
 from kernelpde.export import FORMATS, export
@@ -28,7 +29,6 @@ from kernelpde.gauss_newton import Solution, load_solution, solution_notes
 from kernelpde.inference import posterior
 from kernelpde.kernels import Gibbs
 from kernelpde.learning import data_conditions, read_notes
-from kernelpde.linear_solvers import in_words
 from kernelpde.reproduce import PARTS, reproduce
 
 app = typer.Typer(
@@ -242,7 +242,7 @@ def doctor(
     if as_json:
         typer.echo(json.dumps(facts))
     else:
-        _show_facts(facts)
+        show_facts(facts)
     raise typer.Exit(1 if facts.get("estimate", {}).get("fits") is False else 0)
 
 
@@ -367,32 +367,6 @@ def _finish(outcome: Outcome, out: Path | None, as_json: bool) -> None:
             names = ", ".join(path.name for path in written)
             typer.echo(f"  in {out}: {names}, {SOLUTION}, {REPORT}")
     raise typer.Exit(0 if solution.converged else 1)
-
-
-def _show_facts(facts: dict[str, Any]) -> None:
-    memory = facts["memory_gigabytes"]
-    lines = [
-        f"Python {facts['python']}, "
-        + ", ".join(f"{name} {version}" for name, version in facts["versions"].items()),
-        f"{facts['backend']}: {', '.join(facts['devices'])}; {facts['processors']} processors, "
-        + ("memory unknown" if memory is None else f"{memory:.1f} GB of memory"),
-        f"64-bit numbers are {'on' if facts['x64'] else 'OFF'}; one Cholesky of "
-        f"{facts['cholesky_seconds']['size']} rows takes "
-        f"{facts['cholesky_seconds']['seconds']:.3f} s",
-    ]
-    if "estimate" in facts:
-        found = facts["estimate"]
-        for what in ("solve", "learn"):
-            lines.append(
-                f"{found['rows']} rows, dense, {what}: about {found['gigabytes'][what]:.2g} GB and "
-                f"{in_words(found['seconds'][what])} on the CPU"
-            )
-        if found["fits"] is False:
-            lines.append("A dense matrix of that size does not fit into this machine's memory.")
-        lines.append(f"The automatic solver is {found['solver']}.")
-    else:
-        lines.append("kernelpde doctor --rows 5000 says what a system of that size would take.")
-    typer.echo("\n".join(lines))
 
 
 def main() -> None:

@@ -140,34 +140,12 @@ def march(
     - `seed`: of the points; every window has its own.
     - `callback`: called with the number and the solution of each window.
     """
-    check_problem("march", problem)
-    whole_number("march", "windows", windows)
-    whole_number("march", "seed", seed, at_least=0)
+    _check(problem, windows, points, initial, order, learning, seed)
     check_solver("march", solver)
-    check_linear_solver("march", "solver", linear_solver)
+    check_linear_solver("march", "linear_solver", linear_solver)
     check_common("march", None, throw, callback)
     space = problem.space
-    names = [condition.name for condition in problem.conditions]
-    if space.time is None or space.duration is None:
-        raise InputError("march: the domain has no time coordinate: Box(t=(0, 1), ..., time='t').")
-    if windows < 1 or order not in (1, 2):
-        raise InputError(
-            f"march: expected at least one window and order 1 or 2; got {windows} and {order}."
-        )
-    if initial not in names or not isinstance(points, Mapping) or initial not in points:
-        raise InputError(
-            f"march: no condition {initial!r} with a number of points; the conditions are "
-            f"{', '.join(map(repr, names))}."
-        )
-    count = partial(whole_number, at_least=1)
-    named("march", "points", points, names, count, "Write points={'equation': 100}.")
-    missing = [name for name in names if name not in points and not problem.has_own_points(name)]
-    if missing:
-        raise InputError(f"march: no number of points given for {listed(missing)}.")
-    if learning is not None:
-        options = set(inspect.signature(learn).parameters) - {"problem", "points"}
-        taken = {"seed", "sampling", "throw"}
-        named("march", "learning", learning, sorted(options - taken))
+    assert space.duration is not None
     times = np.linspace(*space.duration, windows + 1)
     solutions: list[Solution] = []
     spent: list[float] = []
@@ -210,6 +188,42 @@ def march(
         if callback is not None:
             callback(number, solution)
     return Evolution(times, tuple(solutions), learned, tuple(spent))
+
+
+def _check(
+    problem: Problem,
+    windows: int,
+    points: Mapping[str, int],
+    initial: str,
+    order: int,
+    learning: Mapping[str, Any] | None,
+    seed: int,
+) -> None:
+    check_problem("march", problem)
+    whole_number("march", "windows", windows)
+    whole_number("march", "seed", seed, at_least=0)
+    space = problem.space
+    names = [condition.name for condition in problem.conditions]
+    if space.time is None or space.duration is None:
+        raise InputError("march: the domain has no time coordinate: Box(t=(0, 1), ..., time='t').")
+    if windows < 1 or order not in (1, 2):
+        raise InputError(
+            f"march: expected at least one window and order 1 or 2; got {windows} and {order}."
+        )
+    if initial not in names or not isinstance(points, Mapping) or initial not in points:
+        raise InputError(
+            f"march: no condition {initial!r} with a number of points; the conditions are "
+            f"{', '.join(map(repr, names))}."
+        )
+    count = partial(whole_number, at_least=1)
+    named("march", "points", points, names, count, "Write points={'equation': 100}.")
+    missing = [name for name in names if name not in points and not problem.has_own_points(name)]
+    if missing:
+        raise InputError(f"march: no number of points given for {listed(missing)}.")
+    if learning is not None:
+        options = set(inspect.signature(learn).parameters) - {"problem", "points"}
+        taken = {"seed", "sampling", "throw"}
+        named("march", "learning", learning, sorted(options - taken))
 
 
 def _cut(

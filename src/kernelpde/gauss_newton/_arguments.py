@@ -32,7 +32,7 @@ def check_solve(
 ) -> None:
     """Refuse arguments of the wrong make; `points`, `seed` and `sampling` are for `collocate`."""
     if isinstance(problem, Discretization):
-        others = {"points": points, "blocks": blocks, "solver": linear_solver, "mesh": mesh}
+        others = {"points": points, "blocks": blocks, "linear_solver": linear_solver, "mesh": mesh}
         for name, given in others.items():
             if given is not None:
                 raise InputError(
@@ -46,7 +46,7 @@ def check_solve(
     if blocks is not None:
         _check_blocks(problem, blocks)
     check_solver("solve", solver)
-    check_linear_solver("solve", "solver", linear_solver)
+    check_linear_solver("solve", "linear_solver", linear_solver)
     check_common("solve", mesh, throw, callback)
     real_number("solve", "tolerance", tolerance, at_least=0, at_most=1)
     whole_number("solve", "max_steps", max_steps, at_least=1)
@@ -78,7 +78,7 @@ def check_solver(owner: str, solver: Any) -> None:
     if solver is None:
         return
     expected = "GaussNewton() or LevenbergMarquardt()"
-    instance(owner, "method", solver, (GaussNewton, LevenbergMarquardt), expected)
+    instance(owner, "solver", solver, (GaussNewton, LevenbergMarquardt), expected)
     if isinstance(solver, LevenbergMarquardt):
         name = "LevenbergMarquardt"
         whole_number(name, "trust", solver.trust, at_least=0)

@@ -4,7 +4,7 @@ A loop in Python around `advance` shows progress and can be interrupted; a `whil
 same function runs inside of `jit`, `vmap` and `grad`.
 """
 
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import equinox as eqx
 import jax
@@ -15,9 +15,10 @@ from jaxtyping import Array, Float
 from kernelpde.arrays import array
 from kernelpde.compiling import compiled
 from kernelpde.gauss_newton._discretization import Parts
+from kernelpde.gauss_newton._iterate import Control, Count, Iterate, Iteration, Number, Taken, Truth
 from kernelpde.gauss_newton._result import GOING_ON, RESULT, code_of
 from kernelpde.gauss_newton._solvers import Solver
-from kernelpde.gauss_newton._step import Outcome, State, take_step, zero_state
+from kernelpde.gauss_newton._step import Outcome, take_step, zero_state
 from kernelpde.linear_solvers import LINEAR
 from kernelpde.problem import Collocation
 
@@ -44,107 +45,6 @@ _LOST = 1e3
 
 _REMEMBERED = 5
 """Relative changes of so many steps decide whether steps lead to and fro."""
-
-
-class Iterate(eqx.Module):
-    """A state, and what is known of it.
-
-    **Attributes:**
-
-    - `state`: u.
-    - `residual_rms`, `residual_max`: of the true residual, per condition.
-    """
-
-    state: State
-    residual_rms: Float[Array, " C"]
-    residual_max: Float[Array, " C"]
-
-
-Number: TypeAlias = Any
-Truth: TypeAlias = Any
-Count: TypeAlias = Any
-"""Scalars: of numpy in a loop of Python, of JAX in one of its own."""
-
-
-class Taken(eqx.Module):
-    """The last step, as in `Record`; and what the next one depends on.
-
-    **Attributes:**
-
-    - `finite`, `descends`, `failure`: whether all numbers are, whether the merit fell, and what the
-      linear solve failed with.
-    - `misfit_at_zero`, `misfit`, `condition`: as in `Outcome`.
-    """
-
-    damping: Number
-    length: Number
-    accepted: Truth
-    merit: Number
-    change: Number
-    nugget: Number
-    finite: Truth
-    descends: Truth
-    failure: Count
-    misfit_at_zero: Number
-    misfit: Number
-    condition: Number
-
-
-class Control(eqx.Module):
-    """What decides about the next step: numbers, and no arrays of rows.
-
-    **Attributes:**
-
-    - `changes`: relative changes of the last steps, the latest at the end.
-    - `damping`, `trust`, `shortened`: of the next step: its damping, how many full steps are still
-      taken on trust, and whether these are half ones.
-    - `fixed`: whether merits are measured by the diagonal of the first step.
-    - `initial_misfit`, `best_misfit`, `merit`: of u = 0, of the best iterate on trust, and of the
-      one that is kept, NaN before there is any.
-    - `condition`: that of the last undamped matrix.
-    - `polished`: whether the last step was refined and kept.
-    - `steps`: how many were taken.
-    - `code`: the number of the result, or `GOING_ON`.
-    """
-
-    changes: Float[Array | np.ndarray, "5"]
-    damping: Number
-    trust: Count
-    shortened: Truth
-    fixed: Truth
-    initial_misfit: Number
-    best_misfit: Number
-    merit: Number
-    condition: Number
-    polished: Truth
-    steps: Count
-    code: Count
-
-
-class Iteration(eqx.Module):
-    """Where an iteration is.
-
-    **Attributes:**
-
-    - `kept`: the present iterate; the next step linearizes at its state.
-    - `best`: the one with the smallest misfit among those taken on trust.
-    - `unpolished`: the jets before the last, refined step.
-    - `first_diagonal`: of the Gram matrix of the first step.
-    - `last`: the last step, and the residuals where it leads.
-    - `control`: what decides about the next.
-    """
-
-    kept: Iterate
-    best: Iterate
-    unpolished: tuple[Float[Array, "_ _"], ...]
-    first_diagonal: Float[Array, " M"]
-    last: Taken
-    last_rms: Float[Array, " C"]
-    control: Control
-
-    @property
-    def code(self) -> Count:
-        return self.control.code
 
 
 def begun(

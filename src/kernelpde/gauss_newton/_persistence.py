@@ -109,20 +109,10 @@ def load_solution(path: str | Path, problem: Problem) -> Solution:
         raise InputError(f"{path}: is no solution of this problem ({error}).") from error
 
 
-def _loaded(facts: dict[str, Any], arrays: dict[str, np.ndarray], problem: Problem) -> Solution:
-    expected = {
-        "fields": [field.name for field in problem.fields],
-        "conditions": [condition.name for condition in problem.conditions],
-        "coordinates": list(problem.space.coordinates),
-    }
-    for what, names in expected.items():
-        if facts[what] != names:
-            raise InputError(f"holds the {what} {facts[what]}; expected {names}.")
-    numbers = {
-        name.removeprefix("kernels."): array
-        for name, array in arrays.items()
-        if name.startswith("kernels.")
-    }
+def _function(
+    facts: dict[str, Any], arrays: dict[str, np.ndarray], problem: Problem
+) -> tuple[Functionals, ...] | Local:
+    """What a solution is made of."""
     dimension = len(problem.space.coordinates)
     expansion = []
     for n, (terms, width) in enumerate(zip(facts["terms"], facts["widths"], strict=True)):
@@ -140,18 +130,35 @@ def _loaded(facts: dict[str, Any], arrays: dict[str, np.ndarray], problem: Probl
                 int(width),
             )
         )
-    function: tuple[Functionals, ...] | Local = tuple(expansion)
-    if facts.get("local") is not None:
-        values, metric = arrays["local.values"], arrays["local.metric"]
-        if values.shape != (len(expansion[0]),) or metric.shape != (dimension,):
-            raise InputError(f"has arrays of shapes that do not fit: {values.shape}.")
-        function = Local(
-            expansion[0],
-            array(values),
-            Metric(metric, problem.space.periods or (None,) * dimension),
-            float(facts["local"]["reach"]),
-            float(facts["local"]["jitter"]),
-        )
+    if facts.get("local") is None:
+        return tuple(expansion)
+    values, metric = arrays["local.values"], arrays["local.metric"]
+    if values.shape != (len(expansion[0]),) or metric.shape != (dimension,):
+        raise InputError(f"has arrays of shapes that do not fit: {values.shape}.")
+    return Local(
+        expansion[0],
+        array(values),
+        Metric(metric, problem.space.periods or (None,) * dimension),
+        float(facts["local"]["reach"]),
+        float(facts["local"]["jitter"]),
+    )
+
+
+def _loaded(facts: dict[str, Any], arrays: dict[str, np.ndarray], problem: Problem) -> Solution:
+    expected = {
+        "fields": [field.name for field in problem.fields],
+        "conditions": [condition.name for condition in problem.conditions],
+        "coordinates": list(problem.space.coordinates),
+    }
+    for what, names in expected.items():
+        if facts[what] != names:
+            raise InputError(f"holds the {what} {facts[what]}; expected {names}.")
+    numbers = {
+        name.removeprefix("kernels."): array
+        for name, array in arrays.items()
+        if name.startswith("kernels.")
+    }
+    function = _function(facts, arrays, problem)
     counts = {
         name: 2 if count > 1 else 1
         for name, count in zip(facts["conditions"], facts["counts"], strict=True)

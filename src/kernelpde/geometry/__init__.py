@@ -4,8 +4,8 @@ from kernelpde.geometry._averages import Averages as Averages
 from kernelpde.geometry._averages import box_averages as box_averages
 from kernelpde.geometry._averages import line_integrals as line_integrals
 from kernelpde.geometry._averages import region_averages as region_averages
+from kernelpde.geometry._ball import Ball as Ball
 from kernelpde.geometry._domain import AbstractDomain as AbstractDomain
-from kernelpde.geometry._domain import Ball as Ball
 from kernelpde.geometry._domain import Box as Box
 from kernelpde.geometry._domain import Combination as Combination
 from kernelpde.geometry._grid import Grid as Grid

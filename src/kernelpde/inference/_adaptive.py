@@ -56,7 +56,7 @@ def refine(
     one_of("refine", "by", by, ("residual", "deviation"))
     for name, count in (("to", to), ("rounds", rounds), ("candidates", candidates)):
         whole_number("refine", name, count)
-    check_linear_solver("refine", "solver", linear_solver)
+    check_linear_solver("refine", "linear_solver", linear_solver)
     number = problem.condition_index(condition)
     region = problem.conditions[number].region
     begun = points.get(condition)

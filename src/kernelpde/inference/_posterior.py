@@ -2,42 +2,44 @@
 
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.scipy.special import ndtri
-from jaxtyping import Array, Complex, Float, PRNGKeyArray
+from jaxtyping import Array, Float, PRNGKeyArray
 
 from kernelpde.arrays import Numbers, array
-from kernelpde.checking import finite, instance, numbers, random_key, real_number, whole_number
-from kernelpde.compiling import compiled
+from kernelpde.checking import instance, random_key, real_number, whole_number
 from kernelpde.errors import InputError, SolveError
 from kernelpde.functionals import (
     Functionals,
-    Kernels,
     Term,
     gram_diagonal,
-    jets,
 )
 from kernelpde.gauss_newton import Solution, check_solution, field_names
-from kernelpde.geometry import Averages
 from kernelpde.inference._compressed import Compressed, compressed, compressed_variance, pivots
 from kernelpde.linear_solvers import (
     AbstractLinearSolution,
-    AbstractLinearSolverState,
     Automatic,
     DenseSolution,
     Local,
     chosen,
 )
-from kernelpde.problem import Collocation, LinearizedProblem, Parameter, Residual, linearized
+from kernelpde.problem import Collocation, LinearizedProblem, linearized
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+from kernelpde.inference._conditioning import (
+    chunks,
+    conditioned_at,
+    covariance_of,
+    surprise_of,
+    variance_of,
+)
+from kernelpde.inference._estimate import Estimate
+from kernelpde.inference._views import ComplexPosteriorView, PosteriorView, Where, shape_of
 
 _NEAR, _FAR = 0.1, 3.0
 """A mean square below the first or above the second does not come about by chance. Noise that is
@@ -54,42 +56,6 @@ _SOME = 64
 
 _ACCEPTED = 0.01
 """An error bound beyond this part of a standard deviation sends a functional the exact way."""
-
-Where = Numbers | Averages
-"""Points with their coordinates on the last axis, or averages."""
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """An unknown number: what the data say of it.
-
-    **Attributes:**
-
-    - `mean`: where the posterior has its center.
-    - `deviation`: its standard deviation, to first order for a positive parameter.
-    """
-
-    parameter: Parameter
-    offset: float
-    spread: float
-
-    @property
-    def mean(self) -> float:
-        return float(self.parameter.value(array(self.offset)))
-
-    @property
-    def deviation(self) -> float:
-        return self.spread * (self.mean if self.parameter.positive else 1.0)
-
-    def interval(self, level: float = 0.95) -> tuple[float, float]:
-        """The central credible interval of a given probability."""
-        reach = _quantile(level) * self.spread
-        low, high = (self.parameter.value(array(self.offset + s * reach)) for s in (-1, 1))
-        return float(low), float(high)
-
-    def __repr__(self) -> str:
-        low, high = self.interval()
-        return f"{self.mean:.5g} ± {self.deviation:.2g} (95%: {low:.5g} to {high:.5g})"
 
 
 class Posterior:
@@ -165,7 +131,7 @@ class Posterior:
         for number, condition in enumerate(problem.conditions):
             if condition.data and np.any(condition.noise_level > 0):
                 kernels = self.solution.kernels
-                squares = _surprise(self._solved, kernels, self._rows, (number,))
+                squares = surprise_of(self._solved, kernels, self._rows, (number,))
                 found[condition.name] = float(squares)
         return found
 
@@ -239,7 +205,7 @@ class Posterior:
     ) -> Float[Array, "m n"]:
         """Posterior covariance between functionals."""
         right = left if right is None else right
-        found = _covariance(self._solved, self.solution.kernels, self._rows, left, right)
+        found = covariance_of(self._solved, self.solution.kernels, self._rows, left, right)
         return self.amplitude**2 * found
 
     def deviation(self, functionals: Functionals) -> Float[Array, " n"]:
@@ -269,7 +235,7 @@ class Posterior:
     def _through(self, few: Compressed, functionals: Functionals) -> Float[Array, " n"]:
         parts = [
             compressed_variance(self.solution.kernels, few, part)
-            for part in _chunks(functionals, 4 * _CHUNK)
+            for part in chunks(functionals, 4 * _CHUNK)
         ]
         count = len(functionals)
         seen, rest = (np.concatenate([np.asarray(p[k]) for p in parts])[:count] for k in (0, 1))
@@ -282,9 +248,9 @@ class Posterior:
     def _one_by_one(self, functionals: Functionals) -> Float[Array, " n"]:
         kernels, rows = self.solution.kernels, self._rows
         if functionals.width > 1:
-            return jnp.sqrt(_variance(self._solved, kernels, rows, functionals))
+            return jnp.sqrt(variance_of(self._solved, kernels, rows, functionals))
         parts = [
-            _variance(self._solved, kernels, rows, part) for part in _chunks(functionals, _CHUNK)
+            variance_of(self._solved, kernels, rows, part) for part in chunks(functionals, _CHUNK)
         ]
         return jnp.sqrt(jnp.concatenate(parts)[: len(functionals)])
 
@@ -342,7 +308,7 @@ class Posterior:
             if name in parameters:
                 found[name] = parameters[name].value(part[:, 0])
             else:
-                found[name] = part.reshape(count, *_shape(places))
+                found[name] = part.reshape(count, *shape_of(places))
         return found
 
     def __repr__(self) -> str:
@@ -350,112 +316,6 @@ class Posterior:
         lines = [f"Posterior given {rows} conditions, amplitude {self.amplitude:.3g}"]
         lines += [f"  {name} = {estimate!r}" for name, estimate in self.parameters.items()]
         return "\n".join([*lines, self.doubts] if self.doubts else lines)
-
-
-class PosteriorView:
-    """A field, or one of its derivatives, under the posterior."""
-
-    def __init__(self, owner: Posterior, term: Term):
-        self._owner = owner
-        self._term = term
-
-    def d(self, *coordinates: int | str) -> "PosteriorView":
-        """The same for a partial derivative along each coordinate given."""
-        order = self._owner.solution.problem.frame.order(*coordinates)
-        return PosteriorView(self._owner, Term(self._term.field, (order,)))
-
-    @property
-    def laplacian(self) -> "PosteriorView":
-        """The same for the sum of the second derivatives in space."""
-        frame = self._owner.solution.problem.frame
-        return PosteriorView(self._owner, Term(self._term.field, frame.laplacian))
-
-    def functionals(self, where: Where | None) -> Functionals:
-        """The values at points, or their averages, as functionals."""
-        if where is None:
-            raise InputError("Expected points for a field; None is for parameters.")
-        if isinstance(where, Averages):
-            points = array(where.points.reshape(-1, where.points.shape[2]))
-            weights = array(where.weights.reshape(-1, 1))
-            return Functionals(points, weights, (self._term,), where.weights.shape[1])
-        places = numbers("posterior", "points", where)
-        finite("posterior", "points", places)
-        dimension = len(self._owner.solution.problem.space.coordinates)
-        if places.ndim < 1 or places.shape[-1] != dimension:
-            raise InputError(
-                f"Expected points with {dimension} coordinates on the last axis; "
-                f"got shape {places.shape}."
-            )
-        flat = array(places.reshape(-1, dimension))
-        return Functionals(flat, jnp.ones((len(flat), 1)), (self._term,))
-
-    def mean(self, where: Where) -> Float[Array, "*_"]:
-        """What the solution says."""
-        return self._owner._mean(self.functionals(where)).reshape(_shape(where))
-
-    def deviation(self, where: Where) -> Float[Array, "*_"]:
-        """Standard deviation."""
-        return self._owner.deviation(self.functionals(where)).reshape(_shape(where))
-
-    def interval(
-        self, where: Where, level: float = 0.95
-    ) -> tuple[Float[Array, "*_"], Float[Array, "*_"]]:
-        """The central credible interval of a given probability, place by place."""
-        mean, reach = self.mean(where), _quantile(level) * self.deviation(where)
-        return mean - reach, mean + reach
-
-    def covariance(self, where: Where) -> Float[Array, "n n"]:
-        """Between all pairs of places."""
-        return self._owner.covariance(self.functionals(where))
-
-    def samples(self, where: Where, key: PRNGKeyArray, count: int) -> Float[Array, " s *_"]:
-        """Joint draws, on the first axis."""
-        random_key("samples", key)
-        whole_number("samples", "count", count, at_least=1)
-        functionals = self.functionals(where)
-        values, vectors = jnp.linalg.eigh(self._owner.covariance(functionals))
-        root = vectors * jnp.sqrt(jnp.maximum(values, 0.0))
-        drawn = jax.random.normal(key, (count, len(functionals))) @ root.T
-        return (self._owner._mean(functionals) + drawn).reshape(count, *_shape(where))
-
-
-class ComplexPosteriorView:
-    """A complex field, or one of its derivatives, under the posterior.
-
-    `real` and `imag` are its parts, with their own standard deviations and intervals.
-    """
-
-    def __init__(self, real: PosteriorView, imag: PosteriorView):
-        self.real, self.imag = real, imag
-
-    def d(self, *coordinates: int | str) -> "ComplexPosteriorView":
-        """The same for a partial derivative along each coordinate given."""
-        return ComplexPosteriorView(self.real.d(*coordinates), self.imag.d(*coordinates))
-
-    @property
-    def laplacian(self) -> "ComplexPosteriorView":
-        """The same for the sum of the second derivatives in space."""
-        return ComplexPosteriorView(self.real.laplacian, self.imag.laplacian)
-
-    def mean(self, where: Where) -> Complex[Array, "*_"]:
-        """What the solution says."""
-        return self.real.mean(where) + 1j * self.imag.mean(where)
-
-    def deviation(self, where: Where) -> Float[Array, "*_"]:
-        """The root of the mean of |u - mean|²: both parts together."""
-        return jnp.hypot(self.real.deviation(where), self.imag.deviation(where))
-
-    def samples(self, where: Where, key: PRNGKeyArray, count: int) -> Complex[Array, " s *_"]:
-        """Joint draws, on the first axis."""
-        owner = self.real._owner
-        batches = [view.functionals(where) for view in (self.real, self.imag)]
-        rows = [jnp.concatenate([owner.covariance(a, b) for b in batches], 1) for a in batches]
-        values, vectors = jnp.linalg.eigh(jnp.concatenate(rows))
-        root = vectors * jnp.sqrt(jnp.maximum(values, 0.0))
-        mean = jnp.concatenate([owner._mean(batch) for batch in batches])
-        drawn = mean + jax.random.normal(key, (count, len(mean))) @ root.T
-        half = len(batches[0])
-        return (drawn[:, :half] + 1j * drawn[:, half:]).reshape(count, *_shape(where))
 
 
 def posterior(solution: Solution, *, amplitude: float | None = None) -> Posterior:
@@ -498,7 +358,7 @@ def conditioned(solution: Solution, *, amplitude: float | None = None) -> Poster
         solution.blocks,
         needs=frozenset({"covariance"}),
     ).plan
-    rows, solved, likely = _conditioned(
+    rows, solved, likely = conditioned_at(
         problem.residuals, problem.kernels, solution.blocks, solution.expansion, plan
     )
     if not bool(solved.usable):
@@ -511,76 +371,3 @@ def conditioned(solution: Solution, *, amplitude: float | None = None) -> Poster
         noisy = bool(np.any(np.asarray(rows.variance) > 0))
         amplitude = 1.0 if noisy else float(likely)
     return Posterior(solution, rows, solved, amplitude)
-
-
-@compiled
-def _conditioned(
-    residuals: tuple[Residual, ...],
-    kernels: Kernels,
-    blocks: tuple[Collocation, ...],
-    expansion: tuple[Functionals, ...],
-    plan: AbstractLinearSolverState,
-) -> tuple[LinearizedProblem, AbstractLinearSolution, Float[Array, ""]]:
-    entries = tuple(
-        jets(kernels, block.points, residual.nonlinear_terms, expansion)
-        for residual, block in zip(residuals, blocks, strict=True)
-    )
-    rows = linearized(residuals, blocks, entries)
-    solved = plan.solve(kernels, rows, rows.variance, rows.target, 0)
-    return rows, solved, jnp.sqrt(solved.energy(rows.target) / rows.target.shape[0])
-
-
-@compiled
-def _surprise(
-    solved: AbstractLinearSolution,
-    kernels: Kernels,
-    rows: LinearizedProblem,
-    conditions: tuple[int, ...],
-) -> Float[Array, ""]:
-    left = solved.left_out(kernels, rows, conditions)
-    return jnp.mean(left.weights**2 / left.precision)
-
-
-@compiled
-def _covariance(
-    solved: AbstractLinearSolution,
-    kernels: Kernels,
-    rows: LinearizedProblem,
-    left: Functionals,
-    right: Functionals,
-) -> Float[Array, "m n"]:
-    return solved.covariance(kernels, rows, left, right)
-
-
-@compiled
-def _variance(
-    solved: AbstractLinearSolution,
-    kernels: Kernels,
-    rows: LinearizedProblem,
-    functionals: Functionals,
-) -> Float[Array, " n"]:
-    return solved.variance(kernels, rows, functionals)
-
-
-def _chunks(functionals: Functionals, size: int) -> list[Functionals]:
-    """Parts of one size, the last one filled up with its last functional."""
-    count = len(functionals)
-    size = -(-count // -(-count // size))
-    starts = range(0, count, size)
-    return [
-        functionals[array(np.minimum(np.arange(start, start + size), count - 1))]
-        for start in starts
-    ]
-
-
-def _shape(where: Where | None) -> tuple[int, ...]:
-    if isinstance(where, Averages):
-        return (len(where.points),)
-    return () if where is None else np.shape(np.asarray(where))[:-1]
-
-
-def _quantile(level: float) -> float:
-    """How many standard deviations the central interval of a given probability reaches."""
-    if not 0 < real_number("posterior", "level", level) < 1:
-        raise InputError(f"Expected a probability between 0 and 1; got {level}.")
-    return float(ndtri(0.5 * (1.0 + level)))

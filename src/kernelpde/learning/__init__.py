@@ -7,8 +7,8 @@ from kernelpde.learning._evaluation import outer_roots as outer_roots
 from kernelpde.learning._exact import Objective as Objective
 from kernelpde.learning._inner import Linearization as Linearization
 from kernelpde.learning._inner import inner_map as inner_map
-from kernelpde.learning._learn import Learned as Learned
 from kernelpde.learning._learn import learn as learn
+from kernelpde.learning._learned import Learned as Learned
 from kernelpde.learning._optimizers import LBFGS as LBFGS
 from kernelpde.learning._optimizers import GaussNewtonCG as GaussNewtonCG
 from kernelpde.learning._optimizers import LevenbergMarquardt as LevenbergMarquardt

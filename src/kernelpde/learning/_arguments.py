@@ -75,8 +75,8 @@ def check_learn(
     truth("learn", "starts", starts)
     one_of("learn", "hypergradient", hypergradient, ("linearized", "exact"))
     check_solver("learn", solver)
-    check_linear_solver("learn", "solver", linear_solver)
-    check_linear_solver("learn", "final_solver", final_linear_solver)
+    check_linear_solver("learn", "linear_solver", linear_solver)
+    check_linear_solver("learn", "final_linear_solver", final_linear_solver)
     check_common("learn", mesh, throw, callback)
     real_number("learn", "tolerance", tolerance, at_least=0)
     if max_steps is not None:

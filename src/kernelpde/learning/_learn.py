@@ -1,20 +1,17 @@
 """Learning the kernels of a problem."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
 from jax.sharding import Mesh
 
-from kernelpde.arrays import Numbers, array
-from kernelpde.deprecation import renamed, warn_moved
+from kernelpde.arrays import Numbers
+from kernelpde.deprecation import renamed
 from kernelpde.errors import SolveError
-from kernelpde.functionals import Kernels
 from kernelpde.gauss_newton import (
     RESULT,
-    Solution,
     Solver,
     Start,
     default_solver,
@@ -31,7 +28,7 @@ from kernelpde.learning._optimizers import (
     LevenbergMarquardt,
 )
 from kernelpde.learning._outer import AbstractRegularizer
-from kernelpde.learning._pictures import LearningHistory, plot_learning
+from kernelpde.learning._pictures import LearningHistory
 from kernelpde.learning._record import LearningRecord
 from kernelpde.learning._result import LEARNING
 from kernelpde.learning._starting import compare_settled, compare_starts
@@ -49,74 +46,8 @@ from kernelpde.precision import require_float64
 from kernelpde.problem import Collocation, Problem
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-
-@dataclass(frozen=True, eq=False)
-class Learned:
-    """What learning has led to.
-
-    **Attributes:**
-
-    - `problem`: the problem with the learned kernels.
-    - `solution`: of that problem at the final points.
-    - `result`: why learning stopped.
-    - `factorizations`: how many it took, the final solve not counted.
-    - `history`: one record per Gauss-Newton step.
-    - `evaluations`: one record per evaluation of the outer loss.
-    - `linear_solver`: of the final solve.
-    - `covariance`: with data, that of the hyperparameters (of their logarithms, as a vector): the
-      inverse curvature of the outer loss. Otherwise `None`.
-    """
-
-    problem: Problem
-    solution: Solution
-    result: LEARNING
-    factorizations: int
-    history: LearningHistory
-    evaluations: tuple[LearningRecord, ...]
-    linear_solver: LinearSolver
-    covariance: np.ndarray | None
-
-    @property
-    def spread(self) -> np.ndarray | None:
-        warn_moved("Learned.spread", "Learned.covariance")
-        return self.covariance
-
-    def shifted(self, by: np.ndarray) -> Problem:
-        """The problem with hyperparameters other than those learned, moved by a vector."""
-        parameters = Parameters.of(self.problem.kernels, self.problem.noises)
-        theta = array(parameters.vector + by)
-        found = self.problem.with_kernels(parameters.kernels(theta))
-        return found.with_noises(parameters.noises(theta))
-
-    def plot(self) -> "Figure":
-        """Draw the outer loss, the residuals and the hyperparameters over the run."""
-        return plot_learning(self.history, self.evaluations)
-
-    @property
-    def kernels(self) -> Kernels:
-        return self.problem.kernels
-
-    @property
-    def converged(self) -> bool:
-        """Whether learning has converged, and the solution with what was learned as well."""
-        settled = self.result in (LEARNING.converged, LEARNING.scattered)
-        return settled and bool(self.solution.converged)
-
-    @property
-    def reason(self) -> str:
-        if self.solution.converged:
-            return self.result.value
-        return f"{self.result.value} The solution with what was learned: {self.solution.reason}"
-
-    def __repr__(self) -> str:
-        state = "converged" if self.converged else "NOT converged"
-        return (
-            f"Learned: {state} after {len(self.history)} Gauss-Newton steps and "
-            f"{self.factorizations} factorizations. {self.reason}\n{self.solution!r}"
-        )
-
+    pass
+from kernelpde.learning._learned import Learned
 
 _CONSTANT_STEPS = 6
 """So many steps at most with constant lengthscales, before they may vary."""
@@ -252,40 +183,41 @@ def learn(
         starts,
         callback,
     )
-    file = None
-    if checkpoint is not None:
-        settings = {
-            "validation": validation,
-            "optimizer": optimizer,
-            "regularizer": regularizer,
-            "starts": starts,
-            "solver": solver,
-            "linear solver": linear_solver,
-            "seed": seed,
-            "sampling": sampling,
-            "tolerance": tolerance,
-        }
-        file = Checkpoint(checkpoint, problem, blocks, settings, notes or {})
+    given = {"optimizer": optimizer, "solver": solver, "tolerance": tolerance}
+    file = None if checkpoint is None else _file(checkpoint, problem, blocks, options, given, notes)
     task, state = _run(problem, blocks, options, optimizer, start, tolerance, max_steps, file)
     if hypergradient == "exact" and state.result is not LEARNING.not_finite:
         state = follow_exact_gradient(task, state)
-    learned = task.problem_at(state.theta)
+    return _finished(task, state, final, final_seed, final_linear_solver, start, throw)
+
+
+def _finished(
+    task: Task,
+    state: LearningState,
+    final: Mapping[str, int] | None,
+    final_seed: int | None,
+    final_linear_solver: LinearSolver | None,
+    start: Start | None,
+    throw: bool,
+) -> Learned:
+    """The final solve with what was learned: at all points, or at others."""
+    learned, options = task.problem_at(state.theta), task.options
     assert state.result is not None
     if throw and state.result is LEARNING.not_finite:
         raise SolveError(f"learn: {state.result.value} Hyperparameters: {learned!r}")
     if final_linear_solver is None:
         # What is learned from data holds for the system it was learned with.
-        final_linear_solver = linear_solver if task.data is not None else Automatic()
-    final_blocks, reached = all_points(task, state)
+        final_linear_solver = options.linear_solver if task.data is not None else Automatic()
+    blocks, reached = all_points(task, state)
     solution = solve(
         learned,
         final,
-        blocks=final_blocks if final is None else None,
-        start=start if final is not None else reached,
-        seed=seed if final_seed is None else final_seed,
-        sampling=sampling,
+        blocks=blocks if final is None else None,
+        start=reached if final is None else start,
+        seed=options.seed if final_seed is None else final_seed,
+        sampling=options.sampling,
         linear_solver=final_linear_solver,
-        mesh=mesh,
+        mesh=options.mesh,
         throw=False,
     )
     # Anything else is worth having, and its result says what it is worth.
@@ -301,6 +233,27 @@ def learn(
         final_linear_solver,
         state.covariance,
     )
+
+
+def _file(
+    path: str | Path,
+    problem: Problem,
+    blocks: tuple[Collocation, ...],
+    options: Options,
+    given: Mapping[str, Any],
+    notes: Mapping[str, Any] | None,
+) -> Checkpoint:
+    """The file of a run, which knows what the run is of."""
+    settings = {
+        "validation": options.validation,
+        "regularizer": options.regularizer,
+        "starts": options.multistart,
+        "linear solver": options.linear_solver,
+        "seed": options.seed,
+        "sampling": options.sampling,
+        **given,
+    }
+    return Checkpoint(path, problem, blocks, settings, notes or {})
 
 
 def _run(

@@ -10,16 +10,14 @@ import numpy as np
 from kernelpde.arrays import array
 from kernelpde.errors import RankError
 from kernelpde.functionals import Kernels
+from kernelpde.learning._advance import Progress, advance, view_of
 from kernelpde.learning._evaluation import (
     Loss,
-    Progress,
     Reached,
-    advance,
     damped_direction,
     evaluator,
     loss_without_derivatives,
     losses,
-    view_of,
 )
 from kernelpde.learning._inner import Linearization
 from kernelpde.learning._optimizers import Evaluation

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from keyword import iskeyword
 from typing import TypeAlias
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -12,6 +13,7 @@ from jaxtyping import Array, Float
 from kernelpde.checking import instance, real_number, shown, truth
 from kernelpde.errors import InputError
 from kernelpde.kernels import AbstractKernel, Constant, freeze
+from kernelpde.tracing import Written
 
 
 def _check_name(owner: str, name: str) -> None:
@@ -146,3 +148,9 @@ def real_fields(
         else:
             flat.append(field)
     return tuple(flat), tuple(pairs), tuple(parameters)
+
+
+def functions_in(fields: Sequence[Field]) -> list[Written]:
+    """The functions that kernels are made of, as what they compute."""
+    leaves = jax.tree.leaves([field.kernel for field in fields])
+    return [leaf for leaf in leaves if isinstance(leaf, Written)]

@@ -1,10 +1,8 @@
 """A problem: fields and the conditions that determine them."""
 
-import inspect
 from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import replace
-from keyword import iskeyword
 from typing import Any
 
 import equinox as eqx
@@ -14,12 +12,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from kernelpde.arrays import Numbers, array, known
+from kernelpde.arrays import Numbers, array
 from kernelpde.checking import (
     did_you_mean,
     instance,
     listed,
-    numbers,
     one_of,
     shown,
     whole_number,
@@ -28,12 +25,8 @@ from kernelpde.errors import InputError
 from kernelpde.functionals import Balanced, Frame, Kernels, Mixed
 from kernelpde.geometry import (
     METHODS,
-    AbstractRegion,
     Averages,
-    Patch,
-    Patches,
     PointCloud,
-    Space,
 )
 from kernelpde.kernels import (
     AbstractKernel,
@@ -43,13 +36,20 @@ from kernelpde.kernels import (
 )
 from kernelpde.precision import require_float64
 from kernelpde.problem._balance import at_zero, extents_of, field_exponents
+from kernelpde.problem._checks import (
+    check_arguments,
+    check_conditions,
+    common_space,
+    data_arrays,
+    named_inputs,
+    square_mixing,
+)
 from kernelpde.problem._collocation import Collocation, collocated
 from kernelpde.problem._condition import Condition, LearnedNoise
-from kernelpde.problem._fields import Field, Unknown, real_fields
+from kernelpde.problem._fields import Unknown, functions_in, real_fields
 from kernelpde.problem._inputs import Inputs
 from kernelpde.problem._residual import Equation, trace_residual
 from kernelpde.problem._smoothness import check_smooth
-from kernelpde.tracing import Written
 
 
 class Problem:
@@ -77,7 +77,7 @@ class Problem:
         require_float64()
         if not conditions or (isinstance(fields, Sequence) and not fields):
             raise InputError("Problem: expected at least one condition and one field.")
-        _check_conditions(conditions)
+        check_conditions(conditions)
         flat, pairs, self.parameters = real_fields(fields)
         for what, names in (
             ("condition", [c.name for c in conditions]),
@@ -86,17 +86,17 @@ class Problem:
             if len(set(names)) != len(names):
                 raise InputError(f"Problem: every {what} needs a name of its own; got {names}.")
         self.conditions = tuple(conditions)
-        self.space = _common_space(conditions)
+        self.space = common_space(conditions)
         self.frame = Frame(self.space.coordinates, self.space.spatial)
         self.complex_fields = pairs
         self.fields = tuple(replace(f, kernel=self._bound(f.kernel)) for f in flat)
-        self.mixing = None if mixing is None else _square(mixing, len(flat))
+        self.mixing = None if mixing is None else square_mixing(mixing, len(flat))
         if self.parameters and mixing is not None:
             raise InputError("Problem: mixing is for fields alone; there are also parameters.")
         self.exponents: np.ndarray | Array | None = None
-        self._inputs = Inputs.of(_named({} if inputs is None else inputs))
+        self._inputs = Inputs.of(named_inputs({} if inputs is None else inputs))
         self._trace()
-        _check_arguments(conditions, self.fields, pairs, mixing is not None, self._inputs.names)
+        check_arguments(conditions, self.fields, pairs, mixing is not None, self._inputs.names)
         check_smooth(self.fields, self.residuals, [c.region for c in conditions])
 
     def __copy__(self) -> "Problem":
@@ -111,8 +111,7 @@ class Problem:
 
     def _bound(self, kernel: AbstractKernel) -> AbstractKernel:
         """A kernel that knows the domain's coordinates and periods."""
-        bound = bind_coordinates(kernel, self.space.coordinates)
-        periods = self.space.periods
+        bound, periods = bind_coordinates(kernel, self.space.coordinates), self.space.periods
         return bound if all(period is None for period in periods) else bound.periodized(periods)
 
     @property
@@ -189,10 +188,10 @@ class Problem:
 
     def with_conditions(self, conditions: Sequence[Condition]) -> "Problem":
         """The same fields and kernels under other conditions."""
-        _check_conditions(conditions)
+        check_conditions(conditions)
         other = copy(self)
         other.conditions = tuple(conditions)
-        other.space = _common_space(conditions)
+        other.space = common_space(conditions)
         other._trace()
         return other
 
@@ -224,7 +223,7 @@ class Problem:
         """
         equations = self._equations()
         fields = tuple(replace(f, kernel=self._bound(f.kernel)) for f in self.fields)
-        same = _written(fields) == _written(self.fields)
+        same = functions_in(fields) == functions_in(self.fields)
         if same and self._computed_by(equations):
             return self
         other = copy(self)
@@ -246,7 +245,7 @@ class Problem:
                 names,
                 self.frame,
                 c.region.has_normals,
-                _arrays(c.data),
+                data_arrays(c.data),
                 self.complex_fields,
                 self.parameters,
                 self._inputs,
@@ -361,27 +360,9 @@ class Problem:
         return "\n".join(lines)
 
 
-def _named(inputs: Any) -> Mapping[str, Any]:
-    example = "a dictionary such as {'source': 1.0}"
-    instance("Problem", "inputs", inputs, Mapping, example)
-    for name in inputs:
-        if not isinstance(name, str) or not name.isidentifier() or iskeyword(name):
-            raise InputError(
-                f"Problem: an input's name must be usable as an argument of a residual; got "
-                f"{shown(name)}."
-            )
-    return inputs
-
-
 def _noisy(block: Collocation) -> bool:
     """Whether a condition has noise, as far as that is known."""
     return isinstance(block.noise, jax.core.Tracer) or bool(np.any(np.asarray(block.noise) > 0))
-
-
-def _written(fields: Sequence[Field]) -> list[Written]:
-    """The functions that kernels are made of, as what they compute."""
-    leaves = jax.tree.leaves([field.kernel for field in fields])
-    return [leaf for leaf in leaves if isinstance(leaf, Written)]
 
 
 def refuse_at_zero(problem: Problem, blocks: tuple[Collocation, ...]) -> None:
@@ -407,16 +388,6 @@ def refuse_at_zero(problem: Problem, blocks: tuple[Collocation, ...]) -> None:
             )
 
 
-def _square(mixing: Numbers, size: int) -> Float[Array, "F F"]:
-    matrix = numbers("Problem", "mixing", mixing)
-    if matrix.shape != (size, size) or not np.isfinite(matrix).all():
-        raise InputError(
-            f"Problem: mixing must be a matrix of {size} x {size} numbers, one row per real field; "
-            f"got shape {matrix.shape}."
-        )
-    return array(matrix)
-
-
 _TRACED = ("residuals", "_forms")
 
 
@@ -427,83 +398,3 @@ def _rebuilt(kept: dict[str, Any]) -> Problem:
     problem.__dict__.update(kept)
     problem._trace()
     return problem
-
-
-def _check_conditions(conditions: Sequence[Any]) -> None:
-    if not isinstance(conditions, Sequence) or not conditions:
-        raise InputError(f"Problem: expected a list of conditions; got {shown(conditions)}.")
-    for condition in conditions:
-        expected = "a Condition; a list of them is unpacked, Problem(*conditions, fields=...)"
-        instance("Problem", "every condition", condition, Condition, expected)
-
-
-def _check_arguments(
-    conditions: Sequence[Condition],
-    fields: Sequence[Field],
-    pairs: Sequence[tuple[str, int, int]],
-    mixed: bool,
-    inputs: Sequence[str],
-) -> None:
-    """Names that mean two things, and fields and inputs that nothing is asked of."""
-    parts = {fields[i].name: name for name, *both in pairs for i in both}
-    names = {field.name for field in fields} | set(parts.values())
-    used: set[str] = set()
-    for condition in conditions:
-        for key in condition.data:
-            if key in names or key == "normal":
-                raise InputError(
-                    f"Condition {condition.name!r}: data {key!r} has the name of a field or of the "
-                    "normal; call it something else."
-                )
-        for key in inputs:
-            if key in names or key == "normal" or key in condition.data:
-                raise InputError(
-                    f"Problem: the input {key!r} has the name of a field, of data or of the "
-                    "normal; call it something else."
-                )
-        used |= set(inspect.signature(condition.residual).parameters)
-    for key in inputs:
-        if key not in used:
-            raise InputError(
-                f"Problem: no condition has the input {key!r} among its arguments."
-                f"{did_you_mean(key, used)}"
-            )
-    # Mixed fields say something about each other without a condition.
-    idle = [f.name for f in fields if not used & {f.name, parts.get(f.name, f.name)}]
-    if idle and not mixed:
-        raise InputError(
-            f"Problem: no condition has the field {idle[0]!r} among its arguments, so that nothing "
-            "determines it. Leave it out, or add its equations."
-        )
-
-
-def _arrays(data: Mapping[str, Numbers]) -> dict[str, Array]:
-    return {key: known(values) for key, values in data.items()}
-
-
-def _space_of(region: AbstractRegion) -> Space | None:
-    return region.space if isinstance(region, Patch | Patches) else None
-
-
-def _common_space(conditions: Sequence[Condition]) -> Space:
-    spaces = [(c.name, _space_of(c.region)) for c in conditions]
-    given = [(name, space) for name, space in spaces if space is not None]
-    clouds = [(c.name, w) for c in conditions if isinstance(w := c.region, PointCloud | Averages)]
-    if given:
-        first, space = given[0]
-        for name, other in given[1:]:
-            if not other.agrees_with(space):
-                raise InputError(
-                    f"Conditions {first!r} and {name!r} live in different coordinates: "
-                    f"{space} and {other}."
-                )
-    else:
-        dimension = clouds[0][1].points.shape[-1]
-        space = Space(tuple(f"x{i}" for i in range(dimension)))
-    for name, cloud in clouds:
-        if cloud.points.shape[-1] != len(space.coordinates):
-            raise InputError(
-                f"Condition {name!r}: expected points with {len(space.coordinates)} coordinates "
-                f"{space.coordinates}; got {cloud.points.shape[-1]}."
-            )
-    return space

@@ -2,8 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -18,6 +17,7 @@ from kernelpde.functionals import ComplexJet, Frame, Jet, Term
 from kernelpde.problem._dependencies import dependencies
 from kernelpde.problem._fields import Parameter
 from kernelpde.problem._inputs import Inputs
+from kernelpde.problem._refusals import line_of, refuse, refuse_indices
 from kernelpde.tracing import Traced, lifted
 
 
@@ -138,7 +138,7 @@ class Equation:
         parameters: tuple[Parameter, ...] = (),
         inputs: Inputs | None = None,
     ):
-        self.where = f"Condition {condition!r}{_line_of(function)}"
+        self.where = f"Condition {condition!r}{line_of(function)}"
         self.function, self.fields, self.frame = function, fields, frame
         self.has_normals, self.data = has_normals, tuple(data)
         self.pairs = {name: parts for name, *parts in complex_fields}
@@ -172,7 +172,7 @@ class Equation:
         except _NewTerm:
             raise
         except Exception as error:
-            _refuse(self.where, error)
+            refuse(self.where, error)
         return _components(result, self.where)
 
     def terms(self) -> tuple[Term, ...]:
@@ -234,7 +234,7 @@ def trace_residual(equation: Equation) -> tuple[Residual, Traced]:
     where, terms = equation.where, equation.terms()
     count, inputs = len(terms), equation.arguments_of(terms)
     closed = equation.values(terms)
-    _refuse_indices(where, closed.jaxpr)
+    refuse_indices(where, closed.jaxpr)
     reach = dependencies(closed.jaxpr, range(count))
     for number, one in enumerate(reach):
         if not one.inputs:
@@ -277,67 +277,6 @@ def _with_slopes(closed: jex.ClosedJaxpr, count: int) -> Callable:
             return stacked(*inputs[:count]), jnp.stack(slopes, axis=-1)
 
     return both
-
-
-def _line_of(function: Any) -> str:
-    """Where a function was written, in brackets, if that is known."""
-    code = getattr(function, "__code__", None)
-    return "" if code is None else f" ({Path(code.co_filename).name}:{code.co_firstlineno})"
-
-
-def _refuse(where: str, error: Exception) -> NoReturn:
-    """Say what a residual did that cannot be done."""
-    if isinstance(error, InputError):
-        raise InputError(f"{where}: {error}") from error
-    advice = str(error).split("\n")[0]
-    if isinstance(error, jax.errors.TracerBoolConversionError):
-        advice = (
-            "it asks whether a field or the point is something, and that has no answer yet: the "
-            "residual is traced once for all points. Use jnp.where(condition, this, that) instead "
-            "of if, and jnp.minimum and the like instead of min."
-        )
-    elif isinstance(
-        error, jax.errors.ConcretizationTypeError | jax.errors.TracerArrayConversionError
-    ):
-        advice = (
-            "it needs the number itself, which is not known yet: the residual is traced once for "
-            "all points. Use jax.numpy instead of numpy or math, for example jnp.sin(u.value), and "
-            "neither float() nor int()."
-        )
-    elif "__jax_array__" in str(error):
-        advice = "a field was passed to a function of numbers. Use its value: jnp.sin(u.value)."
-    raise InputError(f"{where}: its residual failed: {type(error).__name__}: {advice}") from error
-
-
-_FOLDED: dict[str, Callable] = {
-    "lt": np.less,
-    "add": np.add,
-    "select_n": lambda which, no, yes: yes if which else no,
-}
-"""What JAX does with an index that is not within an array, to count from its end."""
-
-
-def _refuse_indices(where: str, jaxpr: jex.Jaxpr) -> None:
-    """Refuse indices beyond the end of an array, for which JAX takes the last entry instead."""
-    known: dict[Any, Any] = {}
-
-    def number(atom: Any) -> Any:
-        return atom.val if isinstance(atom, jex.Literal) else known.get(atom)
-
-    for equation in jaxpr.eqns:
-        name, values = equation.primitive.name, list(map(number, equation.invars))
-        if name in _FOLDED and all(value is not None for value in values):
-            known[equation.outvars[0]] = _FOLDED[name](*values)
-        elif name == "dynamic_slice":
-            array: Any = equation.invars[0].aval
-            sizes = equation.params["slice_sizes"]
-            for length, size, start in zip(array.shape, sizes, values[1:], strict=True):
-                if start is not None and not 0 <= start <= length - size:
-                    raise InputError(
-                        f"{where}: its residual takes entry {int(start)} of an array of length "
-                        f"{length}. The entries of the point are x[0] to x[{length - 1}], one per "
-                        "coordinate."
-                    )
 
 
 def _argument_names(

@@ -2,7 +2,7 @@
 
 from kernelpde.learning.validation._held_out import HeldOut as HeldOut
 from kernelpde.learning.validation._held_out import Resampled as Resampled
-from kernelpde.learning.validation._held_out import can_hold_out as _can_hold_out
+from kernelpde.learning.validation._held_out import can_hold_out as can_hold_out
 from kernelpde.learning.validation._k_fold import KFold as KFold
 from kernelpde.learning.validation._plan import AbstractValidation as AbstractValidation
 from kernelpde.learning.validation._plan import Left as Left
@@ -18,4 +18,4 @@ def default_validation(problem: Problem, blocks: tuple[Collocation, ...]) -> Abs
     """The density of noisy data; without any, points held out; where there are none, folds."""
     if data_conditions(problem):
         return LeaveOneOutPredictive()
-    return HeldOut() if _can_hold_out(problem, blocks) else KFold()
+    return HeldOut() if can_hold_out(problem, blocks) else KFold()

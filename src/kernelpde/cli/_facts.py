@@ -1,0 +1,33 @@
+"""What `doctor` has found, for people."""
+
+from typing import Any
+
+import typer
+
+from kernelpde.linear_solvers import in_words
+
+
+def show_facts(facts: dict[str, Any]) -> None:
+    memory = facts["memory_gigabytes"]
+    lines = [
+        f"Python {facts['python']}, "
+        + ", ".join(f"{name} {version}" for name, version in facts["versions"].items()),
+        f"{facts['backend']}: {', '.join(facts['devices'])}; {facts['processors']} processors, "
+        + ("memory unknown" if memory is None else f"{memory:.1f} GB of memory"),
+        f"64-bit numbers are {'on' if facts['x64'] else 'OFF'}; one Cholesky of "
+        f"{facts['cholesky_seconds']['size']} rows takes "
+        f"{facts['cholesky_seconds']['seconds']:.3f} s",
+    ]
+    if "estimate" in facts:
+        found = facts["estimate"]
+        for what in ("solve", "learn"):
+            lines.append(
+                f"{found['rows']} rows, dense, {what}: about {found['gigabytes'][what]:.2g} GB and "
+                f"{in_words(found['seconds'][what])} on the CPU"
+            )
+        if found["fits"] is False:
+            lines.append("A dense matrix of that size does not fit into this machine's memory.")
+        lines.append(f"The automatic solver is {found['solver']}.")
+    else:
+        lines.append("kernelpde doctor --rows 5000 says what a system of that size would take.")
+    typer.echo("\n".join(lines))

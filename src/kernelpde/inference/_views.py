@@ -1,0 +1,140 @@
+"""A field of a posterior."""
+
+from typing import TYPE_CHECKING
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Complex, Float, PRNGKeyArray
+
+from kernelpde.arrays import Numbers, array
+from kernelpde.checking import finite, numbers, random_key, whole_number
+from kernelpde.errors import InputError
+from kernelpde.functionals import (
+    Functionals,
+    Term,
+)
+from kernelpde.geometry import Averages
+
+if TYPE_CHECKING:
+    pass
+from kernelpde.inference._estimate import quantile
+
+if TYPE_CHECKING:
+    from kernelpde.inference._posterior import Posterior
+
+
+Where = Numbers | Averages
+"""Points with their coordinates on the last axis, or averages."""
+
+
+class PosteriorView:
+    """A field, or one of its derivatives, under the posterior."""
+
+    def __init__(self, owner: "Posterior", term: Term):
+        self._owner = owner
+        self._term = term
+
+    def d(self, *coordinates: int | str) -> "PosteriorView":
+        """The same for a partial derivative along each coordinate given."""
+        order = self._owner.solution.problem.frame.order(*coordinates)
+        return PosteriorView(self._owner, Term(self._term.field, (order,)))
+
+    @property
+    def laplacian(self) -> "PosteriorView":
+        """The same for the sum of the second derivatives in space."""
+        frame = self._owner.solution.problem.frame
+        return PosteriorView(self._owner, Term(self._term.field, frame.laplacian))
+
+    def functionals(self, where: Where | None) -> Functionals:
+        """The values at points, or their averages, as functionals."""
+        if where is None:
+            raise InputError("Expected points for a field; None is for parameters.")
+        if isinstance(where, Averages):
+            points = array(where.points.reshape(-1, where.points.shape[2]))
+            weights = array(where.weights.reshape(-1, 1))
+            return Functionals(points, weights, (self._term,), where.weights.shape[1])
+        places = numbers("posterior", "points", where)
+        finite("posterior", "points", places)
+        dimension = len(self._owner.solution.problem.space.coordinates)
+        if places.ndim < 1 or places.shape[-1] != dimension:
+            raise InputError(
+                f"Expected points with {dimension} coordinates on the last axis; "
+                f"got shape {places.shape}."
+            )
+        flat = array(places.reshape(-1, dimension))
+        return Functionals(flat, jnp.ones((len(flat), 1)), (self._term,))
+
+    def mean(self, where: Where) -> Float[Array, "*_"]:
+        """What the solution says."""
+        return self._owner._mean(self.functionals(where)).reshape(shape_of(where))
+
+    def deviation(self, where: Where) -> Float[Array, "*_"]:
+        """Standard deviation."""
+        return self._owner.deviation(self.functionals(where)).reshape(shape_of(where))
+
+    def interval(
+        self, where: Where, level: float = 0.95
+    ) -> tuple[Float[Array, "*_"], Float[Array, "*_"]]:
+        """The central credible interval of a given probability, place by place."""
+        mean, reach = self.mean(where), quantile(level) * self.deviation(where)
+        return mean - reach, mean + reach
+
+    def covariance(self, where: Where) -> Float[Array, "n n"]:
+        """Between all pairs of places."""
+        return self._owner.covariance(self.functionals(where))
+
+    def samples(self, where: Where, key: PRNGKeyArray, count: int) -> Float[Array, " s *_"]:
+        """Joint draws, on the first axis."""
+        random_key("samples", key)
+        whole_number("samples", "count", count, at_least=1)
+        functionals = self.functionals(where)
+        values, vectors = jnp.linalg.eigh(self._owner.covariance(functionals))
+        root = vectors * jnp.sqrt(jnp.maximum(values, 0.0))
+        drawn = jax.random.normal(key, (count, len(functionals))) @ root.T
+        return (self._owner._mean(functionals) + drawn).reshape(count, *shape_of(where))
+
+
+class ComplexPosteriorView:
+    """A complex field, or one of its derivatives, under the posterior.
+
+    `real` and `imag` are its parts, with their own standard deviations and intervals.
+    """
+
+    def __init__(self, real: PosteriorView, imag: PosteriorView):
+        self.real, self.imag = real, imag
+
+    def d(self, *coordinates: int | str) -> "ComplexPosteriorView":
+        """The same for a partial derivative along each coordinate given."""
+        return ComplexPosteriorView(self.real.d(*coordinates), self.imag.d(*coordinates))
+
+    @property
+    def laplacian(self) -> "ComplexPosteriorView":
+        """The same for the sum of the second derivatives in space."""
+        return ComplexPosteriorView(self.real.laplacian, self.imag.laplacian)
+
+    def mean(self, where: Where) -> Complex[Array, "*_"]:
+        """What the solution says."""
+        return self.real.mean(where) + 1j * self.imag.mean(where)
+
+    def deviation(self, where: Where) -> Float[Array, "*_"]:
+        """The root of the mean of |u - mean|²: both parts together."""
+        return jnp.hypot(self.real.deviation(where), self.imag.deviation(where))
+
+    def samples(self, where: Where, key: PRNGKeyArray, count: int) -> Complex[Array, " s *_"]:
+        """Joint draws, on the first axis."""
+        owner = self.real._owner
+        batches = [view.functionals(where) for view in (self.real, self.imag)]
+        rows = [jnp.concatenate([owner.covariance(a, b) for b in batches], 1) for a in batches]
+        values, vectors = jnp.linalg.eigh(jnp.concatenate(rows))
+        root = vectors * jnp.sqrt(jnp.maximum(values, 0.0))
+        mean = jnp.concatenate([owner._mean(batch) for batch in batches])
+        drawn = mean + jax.random.normal(key, (count, len(mean))) @ root.T
+        half = len(batches[0])
+        return (drawn[:, :half] + 1j * drawn[:, half:]).reshape(count, *shape_of(where))
+
+
+def shape_of(where: Where | None) -> tuple[int, ...]:
+    if isinstance(where, Averages):
+        return (len(where.points),)
+    return () if where is None else np.shape(np.asarray(where))[:-1]

@@ -1,0 +1,88 @@
+"""What learning has led to."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from kernelpde.arrays import array
+from kernelpde.deprecation import warn_moved
+from kernelpde.functionals import Kernels
+from kernelpde.gauss_newton import (
+    Solution,
+)
+from kernelpde.learning._evaluation import Parameters
+from kernelpde.learning._pictures import LearningHistory, plot_learning
+from kernelpde.learning._record import LearningRecord
+from kernelpde.learning._result import LEARNING
+from kernelpde.linear_solvers import LinearSolver
+from kernelpde.problem import Problem
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True, eq=False)
+class Learned:
+    """What learning has led to.
+
+    **Attributes:**
+
+    - `problem`: the problem with the learned kernels.
+    - `solution`: of that problem at the final points.
+    - `result`: why learning stopped.
+    - `factorizations`: how many it took, the final solve not counted.
+    - `history`: one record per Gauss-Newton step.
+    - `evaluations`: one record per evaluation of the outer loss.
+    - `linear_solver`: of the final solve.
+    - `covariance`: with data, that of the hyperparameters (of their logarithms, as a vector): the
+      inverse curvature of the outer loss. Otherwise `None`.
+    """
+
+    problem: Problem
+    solution: Solution
+    result: LEARNING
+    factorizations: int
+    history: LearningHistory
+    evaluations: tuple[LearningRecord, ...]
+    linear_solver: LinearSolver
+    covariance: np.ndarray | None
+
+    @property
+    def spread(self) -> np.ndarray | None:
+        warn_moved("Learned.spread", "Learned.covariance")
+        return self.covariance
+
+    def shifted(self, by: np.ndarray) -> Problem:
+        """The problem with hyperparameters other than those learned, moved by a vector."""
+        parameters = Parameters.of(self.problem.kernels, self.problem.noises)
+        theta = array(parameters.vector + by)
+        found = self.problem.with_kernels(parameters.kernels(theta))
+        return found.with_noises(parameters.noises(theta))
+
+    def plot(self) -> "Figure":
+        """Draw the outer loss, the residuals and the hyperparameters over the run."""
+        return plot_learning(self.history, self.evaluations)
+
+    @property
+    def kernels(self) -> Kernels:
+        return self.problem.kernels
+
+    @property
+    def converged(self) -> bool:
+        """Whether learning has converged, and the solution with what was learned as well."""
+        settled = self.result in (LEARNING.converged, LEARNING.scattered)
+        return settled and bool(self.solution.converged)
+
+    @property
+    def reason(self) -> str:
+        if self.solution.converged:
+            return self.result.value
+        return f"{self.result.value} The solution with what was learned: {self.solution.reason}"
+
+    def __repr__(self) -> str:
+        state = "converged" if self.converged else "NOT converged"
+        return (
+            f"Learned: {state} after {len(self.history)} Gauss-Newton steps and "
+            f"{self.factorizations} factorizations. {self.reason}\n{self.solution!r}"
+        )

@@ -1,11 +1,16 @@
 """How long the first answer takes, as a ratio to importing JAX and kernelpde in the same process.
 
     python benchmarks/first_use.py
+    python benchmarks/first_use.py cold [SOURCE]
 
 Each figure is CPU time in a process of its own on one core, the median of five. The README's
 problem has 280 rows. `empty`: nothing compiled before. `second process`: programs are on disk.
 `other equation`: in the same process, with the same derivatives and kernel. `other counts`: 195 and
 77 points instead of 200 and 80, and how many programs were compiled for it.
+
+`cold`: seconds that tracing, lowering and compiling take in two steps of learning Gray-Scott and
+Burgers with lengthscales that vary, at the sizes of the paper; also for another checkout of the
+library, whose directory `src` is given.
 """
 
 import json
@@ -58,6 +63,45 @@ print(json.dumps(found))
 """
 
 
+_COLD = """
+import sys, json
+import jax
+jax.config.update("jax_enable_x64", True)
+from kernelpde import learn
+from kernelpde.gallery import burgers, gray_scott
+total = {"programs": 0, "seconds": 0.0}
+def note(event, seconds, **_):
+    if event.startswith("/jax/core/compile/"):
+        total["seconds"] += seconds
+        total["programs"] += event.endswith("backend_compile_duration")
+jax.monitoring.register_event_duration_secs_listener(note)
+example = {"gray-scott": gray_scott, "burgers": burgers}[sys.argv[1]]()
+learn(example.problem, example.training or example.points, max_steps=2, throw=False)
+print(json.dumps(total))
+"""
+
+
+def cold(source: str | None) -> None:
+    """Compilation of learning, here and in another checkout."""
+    report: dict[str, Any] = {}
+    for name in ("gray-scott", "burgers"):
+        for where, path in (("here", None), ("there", source)):
+            if where == "there" and path is None:
+                continue
+            variables = {"KERNELPDE_CACHE": "off", "OPENBLAS_NUM_THREADS": "1"}
+            if path is not None:
+                variables["PYTHONPATH"] = path
+            ended = subprocess.run(
+                [sys.executable, "-c", _COLD, name],
+                env=os.environ | variables,
+                capture_output=True,
+                text=True,
+                check=True,
+            )
+            report.setdefault(name, {})[where] = json.loads(ended.stdout)
+        write("first-use-cold", report)
+
+
 def child(action: str, cache: str) -> dict[str, Any]:
     variables = {"KERNELPDE_CACHE": cache, "OPENBLAS_NUM_THREADS": "1"}
     core = {os.sched_getaffinity(0).pop()} if hasattr(os, "sched_getaffinity") else set()
@@ -98,4 +142,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    if sys.argv[1:2] == ["cold"]:
+        cold(sys.argv[2] if len(sys.argv) > 2 else None)
+    else:
+        main()

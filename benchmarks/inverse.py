@@ -250,7 +250,7 @@ def adapted(seed: int, count: int, by: Literal["residual", "deviation"] | None) 
     options: dict[str, Any] = {
         "seed": seed,
         "sampling": "uniform",
-        "solver": kp.Dense(nugget=1e-10),
+        "linear_solver": kp.Dense(nugget=1e-10),
         "throw": False,
     }
     others = {"ends": 60, "initial": 60}

@@ -82,17 +82,17 @@ def plans() -> Iterator[tuple[str, Run]]:
         "fresh": {"validation": kp.Resampled()},
         "10 folds": {"validation": kp.KFold(10)},
         "leave one out": {"validation": kp.KFold()},
-        "relaxed": {"solver": kp.Dense(nugget=1e-8, refinement=0)},
+        "relaxed": {"linear_solver": kp.Dense(nugget=1e-8, refinement=0)},
         "leave one out, 1200 points": {
             "validation": kp.KFold(),
             "final": TRAINING,
-            "solver": FINE,
-            "final_solver": FINE,
+            "linear_solver": FINE,
+            "final_linear_solver": FINE,
         },
         "leave one out, 2100 points": {
             "validation": kp.KFold(),
             "points": everything,
-            "solver": FINE,
+            "linear_solver": FINE,
         },
     }
     for name, option in options.items():

@@ -96,7 +96,7 @@ def words(folder: str) -> dict[str, Any]:
     line, sq = kp.Box(x=(0, 1)), kp.Box(x=(0, 1), y=(0, 1))
     st, later = (kp.Box(t=(0, 1), x=ends, time="t") for ends in ((0, 1), (5, 6)))
     pts5 = np.linspace(0, 1, 5)[:, None]
-    few, few2, few3 = {"eq": 12, "bd": 2}, {"eq": 16, "bd": 12}, {"eq": 9, "bd": 6, "initial": 4}
+    few, few2, few3 = {"eq": 14, "bd": 2}, {"eq": 40, "bd": 20}, {"eq": 9, "bd": 6, "initial": 4}
     field = kp.Field("u", kp.Gaussian(0.3))
 
     def problem(k=None, e=eq, b=bd, dom: Any = line, **options) -> kp.Problem:

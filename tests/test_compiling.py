@@ -26,8 +26,8 @@ def test_an_option_that_the_compiler_does_not_know_is_left_out(other_options):
 
 
 def test_a_value_that_makes_no_sense_is_not_known():
-    assert compiling.known("xla_cpu_prefer_vector_width", 512)
-    assert not compiling.known("xla_cpu_prefer_vector_width", "wide")
+    assert compiling.known(xla_cpu_prefer_vector_width=512)
+    assert not compiling.known(xla_cpu_prefer_vector_width="wide")
 
 
 def test_compiled_functions_can_be_mapped_and_differentiated_inside_another_jit():

@@ -87,7 +87,11 @@ def test_learning_can_follow_the_exact_gradient():
         fields=[kp.Field("u", kp.Gaussian([0.3, 0.4]))],
     )
     points = {"equation": 40, "boundary": 20}
-    options = {"linear_solver": kp.Dense(nugget=1e-6, refinement=0), "starts": False, "throw": False}
+    options = {
+        "linear_solver": kp.Dense(nugget=1e-6, refinement=0),
+        "starts": False,
+        "throw": False,
+    }
     runs = [
         kp.learn(problem, points, hypergradient=which, **options)
         for which in ("linearized", "exact")

@@ -183,14 +183,16 @@ def pointwise(function: Callable[_P, _R]) -> Callable[_P, _R]:
 def cpu_options(quick: Mapping[str, Any]) -> dict[str, Any]:
     """Those of our options that this version of XLA knows; it refuses what it does not."""
     wanted = _OPTIONS | dict(quick)
-    return {name: value for name, value in wanted.items() if known(name, value)}
+    if known(**_OPTIONS, **_POINTWISE):
+        return wanted
+    return {name: value for name, value in wanted.items() if known(**{name: value})}
 
 
 @functools.cache
-def known(name: str, value: Any) -> bool:
-    """Whether XLA takes an option."""
+def known(**options: Any) -> bool:
+    """Whether XLA takes all of these options."""
     try:
-        jax.jit(lambda: 0, compiler_options={name: value}).lower().compile()
+        jax.jit(lambda: 0, compiler_options=options).lower().compile()
     except jax.errors.JaxRuntimeError:
         return False
     return True

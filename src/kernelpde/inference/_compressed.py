@@ -15,7 +15,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
-from scipy.linalg import get_lapack_funcs
 
 from kernelpde.arrays import array
 from kernelpde.compiling import compiled
@@ -48,6 +47,8 @@ def pivots(
     candidates = functionals[array(chosen)]
     matrix = np.array(_gram(kernels, candidates, candidates))
     scale = 1.0 / np.sqrt(np.maximum(np.diagonal(matrix), 1e-300))
+    from scipy.linalg import get_lapack_funcs  # slow to import, and needed for many points only
+
     (pivoted,) = get_lapack_funcs(("pstrf",), (matrix,))
     _, order, rank, _ = pivoted(scale[:, None] * matrix * scale, tol=max(depth, _DEPTH), lower=1)
     if rank > most:

@@ -12,7 +12,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 from jaxtyping import Array, Float, Int
-from scipy.spatial import KDTree
 
 from kernelpde.arrays import array
 from kernelpde.compiling import compiled
@@ -21,6 +20,7 @@ from kernelpde.functionals import Functionals, Kernels, Term, jets
 from kernelpde.linear_solvers._factor import one_by_one, small_factor, small_gram, small_solve
 from kernelpde.linear_solvers._metric import Metric
 from kernelpde.linear_solvers._supernodes import leaves_of, near_to
+from kernelpde.linear_solvers._trees import tree_of
 
 _ROUND = 64
 """Numbers of functionals nearby are filled up to multiples of this."""
@@ -44,7 +44,7 @@ def nearby(
 ) -> Nearby:
     """Groups of points, with the functionals at `others` that are within reach of any of them."""
     groups = leaves_of(points, np.arange(len(points)), reach)
-    tree = KDTree(others)
+    tree = tree_of(others)
     seen = [near_to(tree, others, points[group], reach) for group in groups]
     size = max(1, *(len(found) for found in seen))
     size += -size % _ROUND

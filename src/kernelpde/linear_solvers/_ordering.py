@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float, Int
-from scipy.spatial import KDTree
+
+from kernelpde.linear_solvers._trees import tree_of
 
 _SHRINK = 2**-0.5
 """From one level to the next."""
@@ -55,7 +56,7 @@ def levels(points: Float[np.ndarray, "N d"], top: int, spacing: float) -> Iterat
         if radius < _LAST * spacing:
             yield Level(remaining, _third(points, points[remaining]))
             return
-        tree = KDTree(points[np.concatenate(selected)])
+        tree = tree_of(points[np.concatenate(selected)])
         near, _ = tree.query(points[remaining], distance_upper_bound=radius, workers=-1)
         chosen = _apart(points, remaining[np.isinf(near)], radius, rng)
         if not chosen.size:
@@ -67,7 +68,7 @@ def levels(points: Float[np.ndarray, "N d"], top: int, spacing: float) -> Iterat
 
 def _third(points: Float[np.ndarray, "n d"], some: Float[np.ndarray, "m d"]) -> float:
     """How far some of the points are from the third nearest of all, on average."""
-    distances, _ = KDTree(points).query(some, k=min(4, len(points)), workers=-1)
+    distances, _ = tree_of(points).query(some, k=min(4, len(points)), workers=-1)
     return float(distances[:, -1].mean())
 
 
@@ -96,14 +97,14 @@ def _apart(
         cells = np.floor(points[shuffled] / (0.5 * radius)).astype(np.int64)
         _, one = np.unique(cells, axis=0, return_index=True)
         few = shuffled[one]
-        pairs = KDTree(points[few]).query_pairs(radius, output_type="ndarray")
+        pairs = tree_of(points[few]).query_pairs(radius, output_type="ndarray")
         priority = rng.permutation(few.size)
         beaten = np.zeros(few.size, dtype=bool)
         lower = np.where(priority[pairs[:, 0]] < priority[pairs[:, 1]], pairs[:, 0], pairs[:, 1])
         beaten[lower] = True
         new = few[~beaten]
         chosen.append(new)
-        near, _ = KDTree(points[new]).query(
+        near, _ = tree_of(points[new]).query(
             points[candidates], distance_upper_bound=radius, workers=-1
         )
         candidates = candidates[np.isinf(near)]

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 
 import jax.numpy as jnp
 import numpy as np
-import scipy.linalg
 from jaxtyping import Array, Float
 
 from kernelpde.arrays import array
@@ -104,7 +103,9 @@ def _scaled_gram(kernels: Kernels, pool: Functionals) -> tuple[Array, Array]:
 
 def _chosen(kernels: Kernels, pool: Functionals, tolerance: float, most: int) -> Pivots:
     matrix, scale = map(np.asarray, _scaled_gram(kernels, pool))
-    (pivoted,) = scipy.linalg.get_lapack_funcs(("pstrf",), (matrix,))
+    from scipy.linalg import get_lapack_funcs  # slow to import, and needed for many rows only
+
+    (pivoted,) = get_lapack_funcs(("pstrf",), (matrix,))
     _, order, rank, _ = pivoted(np.array(matrix, order="F"), tol=tolerance, overwrite_a=1)
     chosen = (order - 1)[: min(rank, most)]
     coefficients = np.asarray(pool.coefficients) * scale[:, None]

@@ -7,12 +7,13 @@ that none of a color sees another of that color: they can be eliminated at the s
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int
-from scipy.spatial import KDTree
 
 from kernelpde.linear_solvers._ordering import Level
+from kernelpde.linear_solvers._trees import tree_of
 
 COLUMNS = 32
 """How many columns a supernode has at most."""
@@ -66,7 +67,7 @@ def elimination(
     - `groups`: the elements from first to last.
     - `radius`: ρ, how far an element sees in units of the length scale of its group.
     """
-    tree = KDTree(points)
+    tree = tree_of(points)
     time = np.full(len(points), np.iinfo(np.int64).max)
     found: list[_Supernode] = []
     clock = 0
@@ -112,7 +113,7 @@ def _nearest(
 
 
 def near_to(
-    tree: KDTree,
+    tree: Any,
     points: Float[np.ndarray, "N d"],
     some: Float[np.ndarray, "m d"],
     reach: float,
@@ -153,7 +154,7 @@ def _colors(
     """Numbers such that no two that may see each other have the same."""
     colors = np.full(len(centers), -1)
     most = reach + 2.0 * float(widths.max())
-    near = KDTree(centers).query_ball_point(centers, most, workers=-1)
+    near = tree_of(centers).query_ball_point(centers, most, workers=-1)
     for n, others in enumerate(near):
         others = np.asarray(others)
         apart = np.sqrt(((centers[others] - centers[n]) ** 2).sum(1))

@@ -30,6 +30,12 @@ settings = [
 before = [getattr(jax.config, name) for name in settings]
 value = float(kp.solve(problem, {"equation": 15, "ends": 2})["u"]([[0.5]])[0])
 assert before == [getattr(jax.config, name) for name in settings]
+from kernelpde import disk_cache
+with disk_cache.used("one"):
+    with disk_cache.used("two"):
+        pass
+    assert before[0] or getattr(jax.config, settings[1]) in (0.0, before[1])
+assert before == [getattr(jax.config, name) for name in settings]
 print(*counts.values(), value.hex())
 """
 

@@ -116,8 +116,9 @@ def test_programs_beyond_the_limit_are_dropped():
     structure = jax.tree.structure(((arrays[0],), {}))
     functions = [lambda x, n=n: n * x for n in range(5)]
     for function in functions:
-        program = programs.get(function, structure, arrays, (compiling._ARRAY,))
-        assert program is programs.get(function, structure, arrays, (compiling._ARRAY,))
+        program, new = programs.get(function, structure, arrays, (compiling._ARRAY,))
+        assert new
+        assert programs.get(function, structure, arrays, (compiling._ARRAY,)) == (program, False)
     assert len(programs) == 3
     assert sum(programs.made.values()) == 5
 

@@ -83,15 +83,18 @@ class Programs:
         arrays: list,
         statics: tuple,
         quick: Mapping[str, Any] = _QUICK,
-    ) -> Callable:
-        """The program of a function for arguments like these; if they are small, made quickly."""
+    ) -> tuple[Callable, bool]:
+        """The program of a function for arguments like these, and whether it is new.
+
+        If they are small it is made quickly.
+        """
         shapes = tuple((a.shape, a.dtype, getattr(a, "weak_type", False)) for a in arrays)
         # Part of another program, whose options hold, if a transformation is under way.
         nested = any(isinstance(a, jax.core.Tracer) for a in arrays)
         key = (function, structure, statics, shapes, jax.default_backend(), nested)
         if key in self._programs:
             self._programs.move_to_end(key)
-            return self._programs[key]
+            return self._programs[key], False
         name = getattr(function, "__qualname__", repr(function))
         self.made[name] = self.made.get(name, 0) + 1
         while len(self._programs) >= self.most:
@@ -102,7 +105,7 @@ class Programs:
             options = cpu_options(quick if small else {})
         program = _jitted(function, structure, statics, options)
         self._programs[key] = program
-        return made(program)
+        return program, True
 
 
 def _jitted(
@@ -119,21 +122,17 @@ def _jitted(
     return jax.jit(flat, compiler_options=options)
 
 
-def made(program: Callable) -> Callable:
-    """A program that is called for the first time, which traces and compiles it."""
-
-    def first(arrays: list) -> Any:
-        # Each collection would look through all that JAX has made so far: a fifth of the time.
-        collecting = gc.isenabled()
-        gc.disable()
-        try:
-            with disk_cache.used(program.__name__):
-                return program(arrays)
-        finally:
-            if collecting:
-                gc.enable()
-
-    return first
+def _first_call(program: Callable, arrays: list) -> Any:
+    """Call a program for the first time, which traces and compiles it."""
+    # Each collection would look through all that JAX has made so far: a fifth of the time.
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        with disk_cache.used(program.__name__):
+            return program(arrays)
+    finally:
+        if collecting:
+            gc.enable()
 
 
 class _Array:
@@ -166,7 +165,8 @@ def compiled(function: Callable[_P, _R], *, quick: Mapping[str, Any] = _QUICK) -
         statics = tuple(
             _ARRAY if isinstance(leaf, jax.Array | np.ndarray) else leaf for leaf in leaves
         )
-        dynamic, static = _programs.get(function, structure, arrays, statics, quick)(arrays)
+        program, new = _programs.get(function, structure, arrays, statics, quick)
+        dynamic, static = _first_call(program, arrays) if new else program(arrays)
         return cast(_R, eqx.combine(dynamic, static.value))
 
     return call

@@ -12,9 +12,11 @@ import os
 import platform
 import sys
 import tempfile
+import threading
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import jax
 
@@ -41,22 +43,14 @@ def used(name: str) -> Iterator[None]:
 
     - `name`: of the function.
     """
-    theirs = getattr(jax.config, _WHERE)
+    theirs = not _before and getattr(jax.config, _WHERE)
     directory = None if theirs else _directory(os.environ.get(VARIABLE))
     if directory is None:
         yield
         return
-    settings = {_WHERE: str(directory), **_SETTINGS}
-    old = {key: getattr(jax.config, key) for key in settings}
-    for key, value in settings.items():
-        jax.config.update(key, value)
-    try:
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            yield
-    finally:
-        for key, value in old.items():
-            jax.config.update(key, value)
+    with _settings(directory), warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield
     for warning in caught:
         if "persistent compilation cache" in str(warning.message):
             _remove(directory.glob(f"*{name}-*"))
@@ -66,15 +60,37 @@ def used(name: str) -> Iterator[None]:
             )
 
 
+_lock = threading.Lock()
+_before: list[dict[str, Any]] = []
+"""What JAX was told before, once for each thread that compiles now."""
+
+
+@contextlib.contextmanager
+def _settings(directory: Path) -> Iterator[None]:
+    """Tell JAX where, until the last of those who compile is done."""
+    settings = {_WHERE: str(directory), **_SETTINGS}
+    with _lock:
+        _before.append(_before[0] if _before else {k: getattr(jax.config, k) for k in settings})
+        for key, value in settings.items():
+            jax.config.update(key, value)
+    try:
+        yield
+    finally:
+        with _lock:
+            old = _before.pop()
+            for key, value in () if _before else old.items():
+                jax.config.update(key, value)
+
+
 @functools.cache
 def _directory(wanted: str | None) -> Path | None:
     """Where programs are kept; `None` if nowhere."""
     if wanted is not None and wanted.lower() in ("", "0", "off", "no", "false"):
         return None
-    # Programs are made for one processor.
-    home = Path(wanted) if wanted is not None else _user_cache() / "kernelpde"
-    directory = home / f"jax-{jax.__version__}-{_processor()}"
     try:
+        home = Path(wanted) if wanted is not None else _user_cache() / "kernelpde"
+        # Programs are made for one processor.
+        directory = home / f"jax-{jax.__version__}-{_processor()}"
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         if hasattr(os, "getuid") and directory.stat().st_uid != os.getuid():
             return None  # somebody else could put programs there

@@ -50,7 +50,7 @@ def test_netcdf_has_named_dimensions(tmp_path, cube):
     )
     with xarray.open_dataset(path, engine="scipy") as found:
         assert found["u"].dims == ("x", "y", "z")
-        there = found["u"].sel(x=1 / 3, y=2 / 3, z=-1 / 3, solver="nearest")
+        there = found["u"].sel(x=1 / 3, y=2 / 3, z=-1 / 3, method="nearest")
         assert float(there) == pytest.approx(
             float(cube["u"](np.array([1 / 3, 2 / 3, -1 / 3]))), abs=1e-11
         )

@@ -1,6 +1,7 @@
 """The dense solver: one Cholesky factor of the Gram matrix of all rows."""
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
@@ -141,7 +142,8 @@ class DenseState(AbstractLinearSolverState):
             z = system.solve(rhs, sweeps, product)
             image = product(z) if sweeps else rhs - system.added * z
         else:
-            z, image = system.solve_refined(rhs, sweeps, product)
+            z = system.solve_refined(rhs, sweeps, product)
+            image = jax.lax.cond(sweeps > 0, product, lambda v: rhs - system.added * v, z)
         return DenseSolution(
             rows.stacks,
             z,

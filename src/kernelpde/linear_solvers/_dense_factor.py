@@ -165,8 +165,8 @@ class DenseFactor(eqx.Module):
 
     def solve_refined(
         self, rhs: Float[Array, " M"], sweeps: Int[Array, ""], product: Product | None = None
-    ) -> tuple[Float[Array, " M"], Float[Array, " M"]]:
-        """z as by `solve`, and Kz, for a number of sweeps that is not known before it runs.
+    ) -> Float[Array, " M"]:
+        """As `solve`, for a number of sweeps that is not known before it runs.
 
         Derivatives are those of the exact solution, of P without sweeps and of K + Σ with them.
         """
@@ -176,22 +176,12 @@ class DenseFactor(eqx.Module):
         def once(b: Float[Array, " M"]) -> Float[Array, " M"]:
             return jnp.where(self.usable, solve_with(self.factor, b), jnp.nan)
 
-        def solver(
-            matvec: Product, b: Float[Array, " M"]
-        ) -> tuple[Float[Array, " M"], Float[Array, " M"]]:
-            # The product is there once, and done once more than there are sweeps.
-            def sweep(count, state):
-                z, _ = state
-                defect = b - matvec(z)
-                return jnp.where(count < sweeps, z + once(defect), z), defect
+        def solver(matvec: Product, b: Float[Array, " M"]) -> Float[Array, " M"]:
+            return jax.lax.fori_loop(0, sweeps, lambda _, x: x + once(b - matvec(x)), once(b))
 
-            rounds = jnp.where(sweeps > 0, sweeps + 1, 0)
-            return jax.lax.fori_loop(0, rounds, sweep, (once(b), jnp.zeros_like(b)))
-
-        z, defect = jax.lax.custom_linear_solve(
-            lambda v: times(v) + added * v, rhs, solver, symmetric=True, has_aux=True
+        return jax.lax.custom_linear_solve(
+            lambda v: times(v) + added * v, rhs, solver, symmetric=True
         )
-        return z, rhs - added * z - jax.lax.stop_gradient(defect)
 
     def solve_columns(self, columns: Float[Array, "M k"]) -> Float[Array, "M k"]:
         """P⁻¹ applied to columns, without refinement."""

@@ -45,6 +45,8 @@ def test_arguments_that_have_moved():
         "solve(solver=...) is now solve(linear_solver=...)",
     ]
     np.testing.assert_array_equal(found["u"]([[0.4]]), expected["u"]([[0.4]]))
+    with pytest.warns(DeprecationWarning, match=r"Solution\.solver is now Solution\.linear_solver"):
+        assert found.solver == found.linear_solver
     with (
         pytest.warns(DeprecationWarning, match="solver"),
         pytest.raises(kp.InputError, match="linear_solver is given twice"),

@@ -14,6 +14,7 @@ from jaxtyping import Array, Bool, Float, Int
 from kernelpde.arrays import Numbers, array, known
 from kernelpde.checking import numbers
 from kernelpde.compiling import SMALL, compiled, pointwise, rung, traced
+from kernelpde.deprecation import warn_moved
 from kernelpde.errors import InputError
 from kernelpde.functionals import DEFAULT_MEMORY, Functionals, Kernels, Term, jets
 from kernelpde.gauss_newton._between import ALONE, LIMIT
@@ -173,6 +174,11 @@ class Solution:
             value = p.value(self.jets(terms, anywhere)[0, 0])
             found[p.name] = value if isinstance(value, jax.core.Tracer) else float(value)
         return found
+
+    @property
+    def solver(self) -> str:
+        warn_moved("Solution.solver", "Solution.linear_solver")
+        return self.linear_solver
 
     def __getitem__(self, field: str) -> FieldView | ComplexView:
         if field in [p.name for p in self.problem.parameters]:

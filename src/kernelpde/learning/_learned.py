@@ -53,6 +53,11 @@ class Learned:
         warn_moved("Learned.spread", "Learned.covariance")
         return self.covariance
 
+    @property
+    def factorisations(self) -> int:
+        warn_moved("Learned.factorisations", "Learned.factorizations")
+        return self.factorizations
+
     def shifted(self, by: np.ndarray) -> Problem:
         """The problem with hyperparameters other than those learned, moved by a vector."""
         parameters = Parameters.of(self.problem.kernels, self.problem.noises)

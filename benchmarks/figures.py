@@ -51,10 +51,12 @@ def paths() -> None:
             learned = kp.learn(
                 elliptic(start).problem,
                 TRAINING,
+                method=kp.learning.Bilevel(
+                    multistart=compare,
+                    final=kp.learning.FinalSolve({"equation": 100, "boundary": 40}),
+                ),
                 sampling="uniform",
-                starts=compare,
                 throw=False,
-                final={"equation": 100, "boundary": 40},
             )
             steps = [
                 (r.factorizations, r.hyperparameters["u"]["lengthscale"]) for r in learned.history
@@ -170,10 +172,13 @@ def rough(example: Example, extent: tuple[float, float, float, float]) -> None:
     learned = kp.learn(
         example.problem,
         example.training,
+        method=kp.learning.Bilevel(
+            final=kp.learning.FinalSolve(
+                example.points, linear_solver=kp.Dense(nugget=example.nugget)
+            )
+        ),
         sampling=example.sampling,
         linear_solver=kp.Dense(nugget=max(example.nugget, 1e-10), refinement=0),
-        final=example.points,
-        final_linear_solver=kp.Dense(nugget=example.nugget),
         throw=False,
     )
     side = int(np.sqrt(len(example.grid)))

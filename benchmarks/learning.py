@@ -27,9 +27,19 @@ FINE = kp.Dense(nugget=1e-12, refinement=0)
 def run(example: Example, seed: int, **options: Any) -> dict[str, Any]:
     """One learning run, with the final solve at 1800 + 300 points."""
     started = time.perf_counter()
-    settings = {"final": example.points, **options}
-    points = settings.pop("points", TRAINING)
-    learned = kp.learn(example.problem, points, seed=seed, sampling="uniform", **settings)
+    final = kp.learning.FinalSolve(
+        options.pop("final", example.points), linear_solver=options.pop("final_linear_solver", None)
+    )
+    learned = kp.learn(
+        example.problem,
+        options.pop("points", TRAINING),
+        validation=options.pop("validation", None),
+        linear_solver=options.pop("linear_solver", None),
+        method=kp.learning.Bilevel(final=final, **options),
+        seed=seed,
+        sampling="uniform",
+        throw=False,
+    )
     edge = (example.grid % 1 == 0).any(axis=1)
     error = np.asarray(learned.solution["u"](example.grid)) - example.references["u"](example.grid)
     return {
@@ -57,9 +67,8 @@ def paper() -> Iterator[tuple[str, Run]]:
                 optimizer=kp.paper_adam(),
                 validation=kp.HeldOut(batch=200, weights={"boundary": 0.0}),
                 solver=kp.GaussNewton(),
-                starts=False,
+                multistart=False,
                 tolerance=0.0,
-                throw=False,
             )
 
         yield f"from {start}", one
@@ -167,7 +176,11 @@ def both_gradients(problem: kp.Problem, points: dict[str, int], seed: int) -> di
     found, values = {}, []
     for which in ("linearized", "exact"):
         learned = kp.learn(
-            problem, points, seed=seed, hypergradient=which, final=points, throw=False
+            problem,
+            points,
+            method=kp.learning.Bilevel(hypergradient=which, final=kp.learning.FinalSolve(points)),
+            seed=seed,
+            throw=False,
         )
         found[which] = {
             "lengthscales": learned.problem.hyperparameters["u"]["lengthscale"].tolist(),

@@ -51,7 +51,7 @@ import kernelpde as kp
 from kernelpde.gallery import elliptic
 example = elliptic(1.0)
 learned = kp.learn(example.problem, {"equation": 900, "boundary": 300}, seed=int(SEED),
-                   sampling="uniform", final=example.points)
+    sampling="uniform", method=kp.learning.Bilevel(final=kp.learning.FinalSolve(example.points)))
 print(time.time(), example.errors(learned.solution)["u"]["l2"], learned.factorizations)
 """
 

@@ -202,8 +202,12 @@ def words(folder: str) -> dict[str, Any]:
         "other_run": other_run,
         "after_a_changed_global": after_a_changed_global,
         "other_eq": other_eq,
-        "other_settings": lambda: learned(checkpoint=f"{folder}/run", tolerance=1e-2),
-        "other_method": lambda: learned(checkpoint=f"{folder}/run", hypergradient="exact"),
+        "other_settings": lambda: learned(
+            checkpoint=f"{folder}/run", method=kp.learning.Bilevel(tolerance=1e-2)
+        ),
+        "other_method": lambda: learned(
+            checkpoint=f"{folder}/run", method=kp.learning.Bilevel(hypergradient="exact")
+        ),
         "dat": kp.Problem(noisy, fields=[field]),
         "heat_problem": kp.Problem(
             *evolving, kp.Condition("initial", st.initial, bd), fields=[field]

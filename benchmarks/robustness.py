@@ -418,11 +418,11 @@ def learned(name: str, seed: int) -> dict[str, Any]:
     result = kp.learn(problem, found.points, sampling=sampling, seed=seed, throw=False)
     seconds = time.perf_counter() - begin
     blocks = result.solution.blocks
-    first = kp.solve(problem, blocks=blocks, throw=False)
+    first = kp.solve(problem, blocks, throw=False)
     others = []
     for fraction in EIGHT:
         kernels = [kp.Gaussian(k) for k in found.lengthscales([fraction] * len(found.exact))]
-        other = kp.solve(problem.with_kernels(kernels), blocks=blocks, throw=False)
+        other = kp.solve(problem.with_kernels(kernels), blocks, throw=False)
         others.append((found.error(other), other.result.name, largest(other.between)))
     return {
         "name": name,

@@ -33,19 +33,26 @@ def learning_nugget(example: Example) -> float:
     return max(example.nugget, 1e-10)
 
 
-def learned(example: Example, seed: int, **options: Any) -> dict[str, Any]:
+def learned(
+    example: Example, seed: int, validation: Any = None, max_steps: int | None = None, **settings
+) -> dict[str, Any]:
     """Learn with the example's training points, solve with its points: errors and cost."""
     start = time.perf_counter()
     found = kp.learn(
         example.problem,
         example.training,
+        method=kp.learning.Bilevel(
+            final=kp.learning.FinalSolve(
+                example.points, linear_solver=kp.Dense(nugget=example.nugget)
+            ),
+            **settings,
+        ),
+        validation=validation,
+        max_steps=max_steps,
         seed=seed,
         sampling=example.sampling,
         linear_solver=kp.Dense(nugget=learning_nugget(example), refinement=0),
-        final=example.points,
-        final_linear_solver=kp.Dense(nugget=example.nugget),
         throw=False,
-        **options,
     )
     took = time.perf_counter() - start
     parameters = Parameters.of(found.kernels).vector.size
@@ -116,7 +123,7 @@ def published_adam() -> None:
             optimizer=kp.Optax(optax.adam(1e-3), steps=50),
             validation=kp.HeldOut(batch=200, weights={"ends": 0.0, "initial": 0.0}),
             solver=kp.GaussNewton(),
-            starts=False,
+            multistart=False,
             tolerance=0.0,
             max_steps=20,
         )
@@ -150,7 +157,7 @@ import kernelpde as kp
 from kernelpde.gallery import burgers
 example = burgers()
 found = kp.learn(example.problem, example.training, seed=0, sampling=example.sampling, max_steps=%d,
-    final=example.points, throw=False)
+    method=kp.learning.Bilevel(final=kp.learning.FinalSolve(example.points)), throw=False)
 print(time.perf_counter() - start, example.errors(found.solution)["u"]["l2"])
 """
 

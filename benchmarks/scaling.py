@@ -91,7 +91,7 @@ def peak() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
 
 
-def loss_of(example: Example, rows: int, solver: Any, mesh=None) -> tuple[Loss, Any]:
+def loss_of(example: Example, rows: int, solver: Any) -> tuple[Loss, Any]:
     """The outer loss near the solution, with a thousand validation points."""
     problem = example.problem
 
@@ -104,7 +104,7 @@ def loss_of(example: Example, rows: int, solver: Any, mesh=None) -> tuple[Loss, 
 
     blocks, training = at(points_for(rows), 0)
     others, validation = at({"equation": 1000, "boundary": 100}, 1)
-    plan = chosen(solver, problem.kernels, problem.residuals, blocks, mesh, learning=True).plan
+    plan = chosen(solver, problem.kernels, problem.residuals, blocks, learning=True).plan
     weights = jnp.asarray(np.r_[np.full(1000, 1e-2), np.ones(100)])
     parameters = Parameters.of(problem.kernels)
     near = plan.nearby(others)
@@ -177,14 +177,15 @@ def learned(rows: int) -> dict[str, Any]:
     found = kp.learn(
         example.problem,
         points_for(rows),
+        method=kp.learning.Bilevel(
+            optimizer=kp.learning.LevenbergMarquardt(steps=1),
+            multistart=False,
+            tolerance=0.0,
+            final=kp.learning.FinalSolve(points_for(rows), linear_solver=solver),
+        ),
         validation=kp.HeldOut(points={"equation": 1000, "boundary": 100}),
-        optimizer=kp.learning.LevenbergMarquardt(steps=1),
         linear_solver=solver,
-        final_linear_solver=solver,
-        starts=False,
         max_steps=10,
-        tolerance=0.0,
-        final=points_for(rows),
         throw=False,
         callback=lambda record: print(record.step, record.loss, record.theta, flush=True),
     )
@@ -205,7 +206,11 @@ def inverse() -> dict[str, Any]:
     """Kernels from 5,000 observations, and a solution with them from 60,000."""
     few, many = darcy(observations=5_000), darcy(observations=60_000)
     begun = time.perf_counter()
-    found = kp.learn(few.problem, {"equation": 4_000, "boundary": 400}, tolerance=1e-2)
+    found = kp.learn(
+        few.problem,
+        {"equation": 4_000, "boundary": 400},
+        method=kp.learning.Bilevel(tolerance=1e-2),
+    )
     stages = [
         {
             "outer steps": len(found.history),
@@ -244,8 +249,8 @@ def member(case: str, process: int, processes: int, rows: int) -> dict[str, Any]
     if processes > 1:
         jax.distributed.initialize("127.0.0.1:12356", processes, process)
     mesh = jax.make_mesh((jax.device_count(),), ("rows",))
-    solver = kp.Sparse(nugget=1e-8) if case == "sparse" else kp.LowRank(nugget=1e-8)
-    loss, parameters = loss_of(example_for(case), rows, solver, mesh)
+    kind = kp.Sparse if case == "sparse" else kp.LowRank
+    loss, parameters = loss_of(example_for(case), rows, kind(nugget=1e-8, mesh=mesh))
     theta = jnp.asarray(parameters.vector)
     found, first, seconds = timed(loss_and_normal, theta, loss, repeats=3)
     return {

@@ -60,10 +60,9 @@ def learned(example: Example, seed: int, sampling: str = SAMPLING) -> tuple[Any,
     result = kp.learn(
         example.problem,
         example.training,
+        method=kp.learning.Bilevel(final=kp.learning.FinalSolve(example.points, seed=seed + FRESH)),
         seed=seed,
         sampling=sampling,
-        final=example.points,
-        final_seed=seed + FRESH,
         throw=False,
         callback=note,
     )

@@ -17,6 +17,7 @@ ROOT = Path(__file__).parent.parent
 PROGRAM = ROOT / "examples" / "cluster" / "distributed.py"
 
 _EVALUATED = """
+import dataclasses
 import sys
 import jax
 jax.config.update("jax_enable_x64", True)
@@ -39,7 +40,8 @@ example, solver, rows, evaluations = {
 for count in map(int, counts.split(",")):
     some = jax.devices()[:count]
     mesh = jax.make_mesh((count,), ("rows",), devices=some) if count else None
-    loss = loss_with(example, solver, {"equation": rows, "boundary": 203}, mesh)
+    there = dataclasses.replace(solver, mesh=mesh)
+    loss = loss_with(example, there, {"equation": rows, "boundary": 203})
     theta = jnp.asarray(loss.parameters.vector)
     for evaluate in evaluations:
         value, gradient, _, _ = evaluate(theta, loss)

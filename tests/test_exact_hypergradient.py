@@ -89,11 +89,15 @@ def test_learning_can_follow_the_exact_gradient():
     points = {"equation": 40, "boundary": 20}
     options = {
         "linear_solver": kp.Dense(nugget=1e-6, refinement=0),
-        "starts": False,
         "throw": False,
     }
     runs = [
-        kp.learn(problem, points, hypergradient=which, **options)
+        kp.learn(
+            problem,
+            points,
+            method=kp.learning.Bilevel(hypergradient=which, multistart=False),
+            **options,
+        )
         for which in ("linearized", "exact")
     ]
     assert runs[1].factorizations > runs[0].factorizations
@@ -107,4 +111,9 @@ def test_exact_gradients_need_points_that_stay():
         fields=[kp.Field("u", kp.Gaussian(0.3))],
     )
     with pytest.raises(kp.InputError, match="needs validation points that stay"):
-        kp.learn(problem, {"equation": 20}, hypergradient="exact", validation=kp.KFold())
+        kp.learn(
+            problem,
+            {"equation": 20},
+            method=kp.learning.Bilevel(hypergradient="exact"),
+            validation=kp.KFold(),
+        )

@@ -19,8 +19,15 @@ SMALL = {"equation": 300, "boundary": 100}
 GRID = np.linspace(0, 1, 101)[:, None]
 
 
-def final_error(example, **options):
-    learned = kp.learn(example.problem, SMALL, final=SMALL, **options)
+def final_error(example, *, validation=None, linear_solver=None, max_steps=None, **settings):
+    learned = kp.learn(
+        example.problem,
+        SMALL,
+        validation=validation,
+        method=kp.learning.Bilevel(final=kp.learning.FinalSolve(SMALL), **settings),
+        linear_solver=linear_solver,
+        max_steps=max_steps,
+    )
     return learned, example.errors(learned.solution)["u"]["l2"]
 
 
@@ -68,10 +75,10 @@ def test_few_random_points():
         learned = kp.learn(
             example.problem,
             SMALL,
+            method=kp.learning.Bilevel(final=kp.learning.FinalSolve(SMALL)),
             seed=seed,
             sampling="uniform",
             validation=kp.KFold(5),
-            final=SMALL,
         )
         ratios.append(example.errors(learned.solution)["u"]["l2"] / min(found))
     assert np.median(ratios) < 2
@@ -101,7 +108,7 @@ def test_additive_kernels_whose_start_does_not_converge():
 )
 def test_first_order_optimizers(optimizer):
     learned, error = final_error(
-        elliptic(0.4), optimizer=optimizer, starts=False, max_steps=12, solver=kp.GaussNewton()
+        elliptic(0.4), optimizer=optimizer, multistart=False, max_steps=12, solver=kp.GaussNewton()
     )
     assert error < 10 * best_error()
     assert float(learned.kernels[0].lengthscale) < 0.35
@@ -166,7 +173,7 @@ def test_hidden_layers_outside_and_last_layer_inside():
     problem, error = regression(kp.Function(Features(network)))
     options = {"validation": kp.KFold(6), "max_steps": 1, "throw": False}
     before = kp.solve(problem)
-    learned = kp.learn(problem, optimizer=kp.LBFGS(steps=40), **options)
+    learned = kp.learn(problem, method=kp.learning.Bilevel(optimizer=kp.LBFGS(steps=40)), **options)
     losses = [r.loss for r in learned.evaluations]
     assert losses[-1] < 0.7 * losses[0]
     assert error(learned.solution) < error(before)
@@ -178,7 +185,7 @@ def test_hopeless_starts_end_with_a_typed_error():
         fields=[kp.Field("u", kp.Function(_Growing(jnp.asarray(1.0))))],
     )
     with pytest.raises(kp.SolveError, match="outer loss is not finite"):
-        kp.learn(problem, validation=kp.KFold(), starts=False)
+        kp.learn(problem, method=kp.learning.Bilevel(multistart=False), validation=kp.KFold())
 
 
 class _Growing(eqx.Module):

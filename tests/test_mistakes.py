@@ -52,8 +52,8 @@ def solve(points=POINTS, **options):
     return kp.solve(problem(), points, **options)
 
 
-def learn(**options):
-    return kp.learn(problem(), POINTS, **options)
+def learn(points=POINTS, **options):
+    return kp.learn(problem(), points, **options)
 
 
 def march(*arguments, **options):
@@ -203,13 +203,13 @@ MISTAKES = {
     "solve(linear_solver=kp.Dense)": "got the class Dense. Call it: Dense(...)",
     'solve(solver="newton")': "GaussNewton() or LevenbergMarquardt(); got 'newton'",
     "solve(solver=kp.LevenbergMarquardt(factor=0.0))": "factor must be above 1 and finite",
-    'solve(mesh="a")': "a mesh such as jax.make_mesh",
+    'kp.Automatic(mesh="a")': "a mesh such as jax.make_mesh",
     'solve(start="zero")': "or 2 arrays, one per condition",
     "solve(start=(jnp.zeros((3, 1)), jnp.zeros((2, 0))))": "must have shape (6, 1)",
     "solve(callback=3)": "callback must be a function of a record; got 3",
     'solve(throw="yes")': "throw must be True or False; got 'yes'",
-    "solve(blocks=problem().collocate(POINTS))": "expected points, or blocks drawn from them",
-    "solve(None, blocks=())": "2 blocks from problem.collocate; got 0",
+    "solve((1, 2))": "or the tuple of 2 that problem.collocate returns; got 2: (1, 2)",
+    "learn(points=())": "or the tuple of 2 that problem.collocate returns; got 0: ()",
     'kp.Dense(nugget="a")': "Dense: nugget must be a number; got 'a'",
     "kp.Dense(refinement=1.5)": "refinement must be a whole number; got 1.5",
     "kp.Dense(largest_nugget=-1)": "largest_nugget must be finite and at least 0",
@@ -226,21 +226,24 @@ MISTAKES = {
     'kp.HeldOut(weights={"eq": "a"})': "weights['eq'] must be a number; got 'a'",
     "kp.KFold(2.5)": "KFold: count must be a whole number; got 2.5",
     'kp.LeaveOneOutPredictive(data="eq")': "as in data=('sensors',)",
-    'learn(optimizer="adam")': "LBFGS() or Optax(...); got 'adam'",
-    "learn(optimizer=optax.adam(1e-2))": "given as Optax(optax.adam(1e-2))",
+    'kp.learning.Bilevel(optimizer="adam")': "LBFGS() or Optax(...); got 'adam'",
+    "kp.learning.Bilevel(optimizer=optax.adam(1e-2))": "given as Optax(optax.adam(1e-2))",
     "kp.Optax(None)": "such as optax.adam(1e-2); got None",
     "kp.learning.LevenbergMarquardt(steps=0)": "steps must be at least 1; got 0",
     "kp.learning.LevenbergMarquardt(first=-1.0)": "first must be positive and finite",
     "kp.LBFGS(pairs=0)": "pairs must be at least 1",
-    "learn(regularizer=3)": "L2(1e-3), L1(1e-3) or LogNormal(0.2, 1.0); got 3",
+    "kp.learning.Bilevel(regularizer=3)": "L2(1e-3), L1(1e-3) or LogNormal(0.2, 1.0); got 3",
     "kp.L2(-1.0)": "weight must be finite and at least 0; got -1.0",
-    'learn(hypergradient="Exact")': "Did you mean 'exact'?",
-    'learn(starts="no")': "starts must be True or False; got 'no'",
-    "learn(final=5)": "final must be a dictionary; got 5",
+    'kp.learning.Bilevel(hypergradient="Exact")': "Did you mean 'exact'?",
+    'kp.learning.Bilevel(multistart="no")': "multistart must be True or False; got 'no'",
+    "kp.learning.FinalSolve(5)": "points must be a dictionary; got 5",
+    'learn(method=kp.learning.Bilevel(final=kp.learning.FinalSolve({"Eq": 5})))': "mean 'eq'?",
+    "kp.learning.Bilevel(final=5)": "FinalSolve({'equation': 600}) or the like; got 5",
+    'learn(method="adam")': "learning.Bilevel(...); got 'adam'",
     "learn(max_steps=2.5)": "learn: max_steps must be a whole number",
-    "learn(tolerance=NAN)": "tolerance must be finite and at least 0; got nan",
+    "kp.learning.Bilevel(tolerance=NAN)": "tolerance must be finite and at least 0; got nan",
     "learn(checkpoint=3)": "the name of a file, such as 'run.kpde'; got 3",
-    'learn(notes={"f": len})': "notes must be what JSON can hold",
+    'kp.learning.RunFile("a", {"f": len})': "notes must be what JSON can hold",
     # What follows a solution.
     "kp.posterior(3)": "a Solution, from solve or learn(...).solution; got 3",
     'kp.posterior(solution, amplitude="a")': "amplitude must be a number",

@@ -40,7 +40,8 @@ def interrupted(path: Path, after: int, **options) -> None:
 def learned(path: Path | None, **options) -> kp.Learned:
     example = options.pop("example", elliptic(1.0))
     training = options.pop("training", TRAINING)
-    settings = {"max_steps": 6, "tolerance": 1e-9, "throw": False, **options}
+    method = kp.learning.Bilevel(tolerance=1e-9, **options.pop("method", {}))
+    settings = {"max_steps": 6, "method": method, "throw": False, **options}
     return kp.learn(example.problem, training, checkpoint=path, **settings)
 
 
@@ -50,8 +51,10 @@ PLANS = {
     "fresh": {"validation": kp.Resampled()},
     "folds": {"validation": kp.KFold(5)},
     "adam that remembers": {
-        "optimizer": kp.Optax(optax.adam(0.05), steps=3, restart=False),
-        "starts": False,
+        "method": {
+            "optimizer": kp.Optax(optax.adam(0.05), steps=3, restart=False),
+            "multistart": False,
+        }
     },
     "varying lengthscales": {"example": layer(), "training": {"equation": 60, "boundary": 24}},
 }
@@ -88,8 +91,8 @@ import jax; jax.config.update("jax_enable_x64", True)
 import kernelpde as kp
 from kernelpde.gallery import elliptic
 found = kp.learn(elliptic(1.0).problem, {"equation": 200, "boundary": 60}, checkpoint=sys.argv[1],
-    max_steps=25, tolerance=0.0, validation=kp.HeldOut(batch=50), throw=False,
-    optimizer=kp.learning.LevenbergMarquardt(steps=6))
+    max_steps=25, validation=kp.HeldOut(batch=50), throw=False, method=kp.learning.Bilevel(
+        tolerance=0.0, optimizer=kp.learning.LevenbergMarquardt(steps=6)))
 print(found.history[-1].theta.tobytes().hex(), len(found.history))
 """
 
@@ -226,17 +229,21 @@ def partly_held(lengthscale: float):
 OTHERS = {
     "another start": ({}, {"example": elliptic(0.9)}),
     "other numbers held": ({"example": partly_held(1.0)}, {"example": partly_held(2.0)}),
-    "another regularizer": ({"regularizer": kp.L2(0.1)}, {"regularizer": kp.L2(0.2)}),
+    "another regularizer": (
+        {"method": {"multistart": False, "regularizer": kp.L2(0.1)}},
+        {"method": {"multistart": False, "regularizer": kp.L2(0.2)}},
+    ),
 }
 
 
 @pytest.mark.parametrize("what", OTHERS)
 def test_runs_with_other_numbers_are_refused(tmp_path, what):
-    first, second = OTHERS[what]
+    alone = {"method": {"multistart": False}}
+    first, second = (alone | options for options in OTHERS[what])
     path = tmp_path / "run.kpde"
-    interrupted(path, 12, starts=False, **first)
+    interrupted(path, 12, **first)
     with pytest.raises(kp.InputError, match="belongs to another run"):
-        learned(path, starts=False, **second)
+        learned(path, **second)
 
 
 def test_other_versions_kinds_and_nothing_are_refused(tmp_path, run_file):

@@ -134,10 +134,11 @@ def test_the_learned_lengthscale_shows_the_kink():
     learned = kp.learn(
         example.problem,
         points,
+        method=kp.learning.Bilevel(
+            final=kp.learning.FinalSolve(points, linear_solver=kp.Dense(nugget=1e-8))
+        ),
         linear_solver=kp.Dense(nugget=1e-8, refinement=0),
         max_steps=14,
-        final=points,
-        final_linear_solver=kp.Dense(nugget=1e-8),
         throw=False,
     )
     at = learned.kernels[0].lengthscale

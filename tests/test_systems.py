@@ -38,11 +38,11 @@ def near_solution(example, points, seed):
     return blocks, linearized(problem.residuals, blocks, entries)
 
 
-def loss_with(example, solver, points, mesh=None):
+def loss_with(example, solver, points):
     problem = example.problem
     blocks, rows = near_solution(example, points, 0)
     others, validation = near_solution(example, {"equation": 60, "boundary": 20}, 1)
-    plan = chosen(solver, problem.kernels, problem.residuals, blocks, mesh).plan
+    plan = chosen(solver, problem.kernels, problem.residuals, blocks).plan
     weights = jnp.asarray(np.r_[np.full(60, 1e-2), np.ones(20)])
     parameters = Parameters.of(problem.kernels)
     near = plan.nearby(others)
@@ -115,9 +115,10 @@ def test_learning_at_low_rank_ends_where_its_derivatives_would():
     learned = kp.learn(
         elliptic(0.8).problem,
         points,
+        method=kp.learning.Bilevel(
+            multistart=False, final=kp.learning.FinalSolve(linear_solver=kp.LowRank(1e-6))
+        ),
         linear_solver=kp.LowRank(1e-6),
-        final_linear_solver=kp.LowRank(1e-6),
-        starts=False,
         max_steps=20,
         throw=False,
     )

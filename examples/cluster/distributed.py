@@ -50,13 +50,14 @@ def main() -> None:
     learned = kp.learn(
         example.problem,
         {"equation": given.points, "boundary": given.points // 10},
+        method=kp.learning.Bilevel(
+            multistart=False,
+            tolerance=0.0,
+            final=kp.learning.FinalSolve(linear_solver=kp.LowRank(mesh=mesh)),
+        ),
         validation=kp.HeldOut(points={"equation": 1000, "boundary": 200}),
-        linear_solver=kp.LowRank(nugget=given.nugget),
-        final_linear_solver=kp.LowRank(),
-        starts=False,
-        mesh=mesh,
+        linear_solver=kp.LowRank(nugget=given.nugget, mesh=mesh),
         max_steps=given.steps,
-        tolerance=0.0,
         checkpoint=given.run,
         callback=lambda record: print("loss", record.loss, flush=True),
     )

@@ -1,8 +1,9 @@
 """Names that have moved, for one release."""
 
 import functools
+import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, ParamSpec, TypeVar, cast
 
 from kernelpde.errors import InputError
@@ -10,9 +11,15 @@ from kernelpde.errors import InputError
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
+_INNER = ("kernelpde", "jaxtyping", "beartype")
+"""Where a call passes through before it is ours: the last two check types."""
 
-def warn_moved(old: str, new: str, level: int = 3) -> None:
-    """Say that something has another name now."""
+
+def warn_moved(old: str, new: str) -> None:
+    """Say that something has another name now, where somebody uses the old one."""
+    level, frame = 1, sys._getframe()
+    while frame is not None and frame.f_globals.get("__name__", "").split(".")[0] in _INNER:
+        level, frame = level + 1, frame.f_back
     warnings.warn(
         f"{old} is now {new}; the old name goes with the next release.",
         DeprecationWarning,
@@ -20,34 +27,35 @@ def warn_moved(old: str, new: str, level: int = 3) -> None:
     )
 
 
-def renamed(
-    moves: Callable[[str, Any], str | None],
+def adapted(
+    adapt: Callable[[str, dict[str, Any]], dict[str, Any]],
 ) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
-    """Take keyword arguments under their old names, with a warning.
+    """Take keyword arguments as they were before, with a warning.
 
     **Arguments:**
 
-    - `moves`: from the name of an argument and its value to its new name, `None` if it is the same.
+    - `adapt`: from the name of the function and its keyword arguments to those it has now.
     """
 
     def wrap(function: Callable[_P, _R]) -> Callable[_P, _R]:
         @functools.wraps(function)
         def call(*args: _P.args, **kwargs: _P.kwargs) -> _R:
-            # Decided for all before any is moved: one may take the name of another.
-            new = {name: moves(name, value) for name, value in kwargs.items()}
-            given: dict[str, Any] = {}
-            for name, value in kwargs.items():
-                other = new[name]
-                if other is not None:
-                    warn_moved(
-                        f"{function.__name__}({name}=...)", f"{function.__name__}({other}=...)"
-                    )
-                key = name if other is None else other
-                if key in given:
-                    raise InputError(f"{function.__name__}: {key} is given twice.")
-                given[key] = value
+            given = adapt(function.__name__, dict(kwargs))
             return cast(Callable[..., _R], function)(*args, **given)
 
         return call
 
     return wrap
+
+
+def renamed(owner: str, given: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    """Keyword arguments with some under new names."""
+    found: dict[str, Any] = {}
+    for name, value in given.items():
+        new = names.get(name, name)
+        if new in found:
+            raise InputError(f"{owner}: {new} is given twice.")
+        if new != name:
+            warn_moved(f"{owner}({name}=...)", f"{owner}({new}=...)")
+        found[new] = value
+    return found

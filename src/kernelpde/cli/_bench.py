@@ -8,7 +8,7 @@ import scipy.linalg
 
 from kernelpde.gallery import elliptic
 from kernelpde.gauss_newton import solve
-from kernelpde.learning import HeldOut, LevenbergMarquardt, learn
+from kernelpde.learning import Bilevel, FinalSolve, HeldOut, LevenbergMarquardt, learn
 from kernelpde.linear_solvers import Dense
 
 _REST = 0.1
@@ -29,13 +29,15 @@ def measured(rows: int, seed: int) -> dict[str, Any]:
         example.problem,
         points,
         seed=seed,
-        starts=False,
-        tolerance=0.0,
+        method=Bilevel(
+            optimizer=LevenbergMarquardt(steps=4),
+            tolerance=0.0,
+            multistart=False,
+            final=FinalSolve({"equation": 20, "boundary": 12}),
+        ),
         max_steps=4,
-        optimizer=LevenbergMarquardt(steps=4),
         validation=HeldOut(),
         linear_solver=Dense(nugget=1e-10, refinement=0),
-        final={"equation": 20, "boundary": 12},
         throw=False,
         callback=lambda _: stamps.append(time.perf_counter()),
     )

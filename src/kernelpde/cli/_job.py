@@ -19,7 +19,16 @@ from kernelpde.errors import InputError
 from kernelpde.gallery import Example
 from kernelpde.gauss_newton import GaussNewton, LevenbergMarquardt, Solution, save_solution, solve
 from kernelpde.inference import Posterior, posterior
-from kernelpde.learning import HeldOut, Learned, data_conditions, learn, paper_adam
+from kernelpde.learning import (
+    Bilevel,
+    FinalSolve,
+    HeldOut,
+    Learned,
+    RunFile,
+    data_conditions,
+    learn,
+    paper_adam,
+)
 from kernelpde.linear_solvers import Automatic
 from kernelpde.problem import load_kernels, save_kernels
 from kernelpde.progress import Callback, JSONLines, Logging, together
@@ -196,21 +205,22 @@ def _learned(
             for name, count in counts.items()
         },
         validation=HeldOut(batch=200, weights=only_equation) if published else None,
-        optimizer=paper_adam() if published else None,
-        starts=not published,
-        solver=GaussNewton() if published else LevenbergMarquardt(),
-        tolerance=0.0 if published else 1e-3,
+        method=Bilevel(
+            optimizer=paper_adam() if published else None,
+            solver=GaussNewton() if published else LevenbergMarquardt(),
+            tolerance=0.0 if published else 1e-3,
+            multistart=not published,
+            final=FinalSolve(
+                None if data else counts, job.seed + _FRESH, None if data else linear_solver
+            ),
+        ),
         linear_solver=Automatic(nugget=max(1e-10, linear_solver.nugget), refinement=0),
         seed=job.seed,
         sampling=example.sampling if job.sampling is None else job.sampling,
         max_steps=job.max_steps,
-        final=None if data else counts,
-        final_seed=job.seed + _FRESH,
-        final_linear_solver=None if data else linear_solver,
         throw=False,
         callback=callback,
-        checkpoint=None if out is None else out / RUN,
-        notes={"job": dataclasses.asdict(job)},
+        checkpoint=None if out is None else RunFile(out / RUN, {"job": dataclasses.asdict(job)}),
     )
 
 

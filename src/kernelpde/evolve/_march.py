@@ -14,7 +14,7 @@ from jaxtyping import Array, Float
 
 from kernelpde.arrays import Numbers
 from kernelpde.checking import listed, named, numbers, whole_number
-from kernelpde.deprecation import renamed
+from kernelpde.deprecation import adapted
 from kernelpde.errors import InputError
 from kernelpde.gauss_newton import (
     Solution,
@@ -23,7 +23,7 @@ from kernelpde.gauss_newton import (
     check_linear_solver,
     check_problem,
     check_solver,
-    moved,
+    earlier,
     solve,
 )
 from kernelpde.geometry import Averages, Patch, Patches, PointCloud, Space
@@ -107,7 +107,7 @@ class Evolution:
         return "\n".join(lines)
 
 
-@renamed(moved)
+@adapted(earlier)
 def march(
     problem: Problem,
     windows: int,
@@ -143,7 +143,7 @@ def march(
     _check(problem, windows, points, initial, order, learning, seed)
     check_solver("march", solver)
     check_linear_solver("march", "linear_solver", linear_solver)
-    check_common("march", None, throw, callback)
+    check_common("march", throw, callback)
     space = problem.space
     assert space.duration is not None
     times = np.linspace(*space.duration, windows + 1)

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Array
 
+from kernelpde.checking import instance
 from kernelpde.errors import InputError
 
 _GROUPS = 8
@@ -20,8 +21,11 @@ _GROUPS = 8
 many of them results are the same to the bit."""
 
 
-def one_axis(mesh: Mesh) -> Mesh:
+def one_axis(mesh: Any) -> Mesh | None:
     """The devices of a mesh along one axis, with the compiler free to move what is on them."""
+    if mesh is None:
+        return None
+    instance("mesh", "it", mesh, Mesh, 'a mesh such as jax.make_mesh((8,), ("rows",))')
     if not mesh.devices.size:
         raise InputError("mesh: it has no devices.")
     return Mesh(mesh.devices.reshape(-1), ("rows",), axis_types=(AxisType.Auto,))

@@ -1,12 +1,16 @@
 """Solving problems with given kernels."""
 
 from kernelpde.gauss_newton._arguments import check_common as check_common
+from kernelpde.gauss_newton._arguments import check_drawn as check_drawn
 from kernelpde.gauss_newton._arguments import check_linear_solver as check_linear_solver
 from kernelpde.gauss_newton._arguments import check_problem as check_problem
 from kernelpde.gauss_newton._arguments import check_solution as check_solution
 from kernelpde.gauss_newton._arguments import check_solver as check_solver
-from kernelpde.gauss_newton._arguments import moved as moved
+from kernelpde.gauss_newton._arguments import earlier as earlier
+from kernelpde.gauss_newton._arguments import linear_solver_named as linear_solver_named
+from kernelpde.gauss_newton._arguments import with_mesh as with_mesh
 from kernelpde.gauss_newton._discretization import Discretization as Discretization
+from kernelpde.gauss_newton._discretization import Points as Points
 from kernelpde.gauss_newton._discretization import discretize as discretize
 from kernelpde.gauss_newton._iteration import cycles as cycles
 from kernelpde.gauss_newton._persistence import load_solution as load_solution

@@ -1,12 +1,13 @@
 """What `solve` is given, checked before anything is computed."""
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from jax.sharding import Mesh
 
 from kernelpde.checking import function, instance, real_number, shown, truth, whole_number
+from kernelpde.deprecation import renamed, warn_moved
 from kernelpde.errors import InputError
 from kernelpde.gauss_newton._discretization import Discretization
 from kernelpde.gauss_newton._solution import Solution
@@ -20,11 +21,9 @@ SOLVERS = (Automatic, Dense, LowRank, Sparse)
 def check_solve(
     problem: Any,
     points: Any,
-    blocks: Any,
     start: Any,
     solver: Any,
     linear_solver: Any,
-    mesh: Any,
     tolerance: Any,
     max_steps: Any,
     throw: Any,
@@ -32,26 +31,23 @@ def check_solve(
 ) -> None:
     """Refuse arguments of the wrong make; `points`, `seed` and `sampling` are for `collocate`."""
     if isinstance(problem, Discretization):
-        others = {"points": points, "blocks": blocks, "linear_solver": linear_solver, "mesh": mesh}
+        others = {"points": points, "linear_solver": linear_solver}
         for name, given in others.items():
             if given is not None:
                 raise InputError(
                     f"solve: a Discretization comes with its {name}; give {name} to "
                     "kernelpde.discretize instead."
                 )
-        blocks, problem = problem.blocks, problem.problem
+        points, problem = problem.blocks, problem.problem
     check_problem("solve", problem)
-    if points is not None and blocks is not None:
-        raise InputError("solve: expected points, or blocks drawn from them; got both.")
-    if blocks is not None:
-        _check_blocks(problem, blocks)
+    check_drawn("solve", problem, points)
     check_solver("solve", solver)
     check_linear_solver("solve", "linear_solver", linear_solver)
-    check_common("solve", mesh, throw, callback)
+    check_common("solve", throw, callback)
     real_number("solve", "tolerance", tolerance, at_least=0, at_most=1)
     whole_number("solve", "max_steps", max_steps, at_least=1)
     if start is not None:
-        _check_start(problem, points, blocks, start)
+        _check_start(problem, points, start)
 
 
 def check_problem(owner: str, problem: Any) -> None:
@@ -87,31 +83,33 @@ def check_solver(owner: str, solver: Any) -> None:
         real_number(name, "last", solver.last, at_least=solver.first)
 
 
-def check_common(owner: str, mesh: Any, throw: Any, callback: Any) -> None:
+def check_common(owner: str, throw: Any, callback: Any) -> None:
     """What `solve` and `learn` share."""
-    if mesh is not None:
-        instance(owner, "mesh", mesh, Mesh, 'a mesh such as jax.make_mesh((8,), ("rows",))')
     truth(owner, "throw", throw)
     if callback is not None:
         function(owner, "callback", callback, "a function of a record")
 
 
-def _check_blocks(problem: Problem, blocks: Any) -> None:
-    expected = f"{len(problem.conditions)} blocks from problem.collocate"
-    if not isinstance(blocks, tuple | list) or not all(isinstance(b, Collocation) for b in blocks):
-        raise InputError(f"solve: blocks must be {expected}; got {shown(blocks)}.")
-    if len(blocks) != len(problem.conditions):
-        raise InputError(f"solve: blocks must be {expected}; got {len(blocks)}.")
+def check_drawn(owner: str, problem: Problem, blocks: Any) -> None:
+    """If points were drawn already, those of all conditions of the problem."""
+    if not isinstance(blocks, tuple):
+        return
+    count = len(problem.conditions)
+    if not all(isinstance(block, Collocation) for block in blocks) or len(blocks) != count:
+        raise InputError(
+            f"{owner}: points must be a dictionary, or the tuple of {count} that problem.collocate "
+            f"returns; got {len(blocks)}: {shown(blocks)}."
+        )
     dimension = len(problem.space.coordinates)
     for condition, block in zip(problem.conditions, blocks, strict=True):
         if block.points.shape[1] != dimension or set(block.data) != set(condition.data):
             raise InputError(
-                f"solve: the block of condition {condition.name!r} belongs to another problem: it "
-                f"has {block.points.shape[1]} coordinates and data {sorted(block.data)}."
+                f"{owner}: the points of condition {condition.name!r} belong to another problem: "
+                f"they have {block.points.shape[1]} coordinates and data {sorted(block.data)}."
             )
 
 
-def _check_start(problem: Problem, points: Any, blocks: Any, start: Any) -> None:
+def _check_start(problem: Problem, points: Any, start: Any) -> None:
     if isinstance(start, Solution | Mapping):
         return
     sizes = [len(residual.nonlinear_terms) for residual in problem.residuals]
@@ -123,7 +121,7 @@ def _check_start(problem: Problem, points: Any, blocks: Any, start: Any) -> None
     for n, (condition, entries, size) in enumerate(
         zip(problem.conditions, start, sizes, strict=True)
     ):
-        rows = _rows(problem, n, points, blocks)
+        rows = _rows(problem, n, points)
         if np.ndim(entries) != 2 or np.shape(entries)[1] != size or len(entries) not in (rows,):
             raise InputError(
                 f"solve: start for condition {condition.name!r} must have shape ({rows}, {size}), "
@@ -131,10 +129,10 @@ def _check_start(problem: Problem, points: Any, blocks: Any, start: Any) -> None
             )
 
 
-def _rows(problem: Problem, n: int, points: Any, blocks: Any) -> int | None:
+def _rows(problem: Problem, n: int, points: Any) -> int | None:
     """How many points a condition will have."""
-    if blocks is not None:
-        return len(blocks[n].points)
+    if isinstance(points, tuple):
+        return len(points[n].points)
     condition = problem.conditions[n]
     asked = points.get(condition.name) if isinstance(points, Mapping) else None
     if asked is not None:
@@ -144,8 +142,25 @@ def _rows(problem: Problem, n: int, points: Any, blocks: Any) -> int | None:
     return None if own is None else int(np.prod(np.shape(own)[:-1]))
 
 
-def moved(name: str, value: Any) -> str | None:
-    """The new name of an argument of the first edition, for `renamed`."""
-    if name == "solver":
-        return "linear_solver" if isinstance(value, LinearSolver) else None
-    return {"method": "solver", "final_solver": "final_linear_solver"}.get(name)
+def earlier(owner: str, given: dict[str, Any]) -> dict[str, Any]:
+    """Keyword arguments of the first edition as those of today."""
+    given = linear_solver_named(owner, given)
+    return with_mesh(owner, renamed(owner, given, {"method": "solver", "blocks": "points"}))
+
+
+def linear_solver_named(owner: str, given: dict[str, Any]) -> dict[str, Any]:
+    """`solver=Dense()` was what is `linear_solver=Dense()` now."""
+    linear = isinstance(given.get("solver"), LinearSolver)
+    return renamed(owner, given, {"solver": "linear_solver"} if linear else {})
+
+
+def with_mesh(owner: str, given: dict[str, Any]) -> dict[str, Any]:
+    """Devices were an argument; they belong to the linear solver."""
+    if "mesh" not in given:
+        return given
+    mesh = given.pop("mesh")
+    warn_moved(f"{owner}(mesh=...)", f"{owner}(linear_solver=Automatic(mesh=...))")
+    solver = given.get("linear_solver") or Automatic()
+    if mesh is None or isinstance(solver, Dense):
+        return given
+    return given | {"linear_solver": dataclasses.replace(solver, mesh=mesh)}

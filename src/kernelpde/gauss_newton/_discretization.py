@@ -2,10 +2,9 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import equinox as eqx
-from jax.sharding import Mesh
 
 from kernelpde.arrays import Numbers
 from kernelpde.compiling import SMALL, rung, traced
@@ -20,6 +19,9 @@ from kernelpde.linear_solvers import (
 )
 from kernelpde.precision import require_float64
 from kernelpde.problem import Collocation, Problem, Residual
+
+Points: TypeAlias = Mapping[str, int | Numbers] | tuple[Collocation, ...]
+"""For each condition how many points to draw, or the points; or all of them, drawn."""
 
 
 class Parts(NamedTuple):
@@ -84,24 +86,21 @@ class Discretization(eqx.Module):
 
 def discretize(
     problem: Problem,
-    points: Mapping[str, int | Numbers] | None = None,
+    points: Points | None = None,
     *,
-    blocks: tuple[Collocation, ...] | None = None,
     seed: int = 0,
     sampling: str = "halton",
     linear_solver: LinearSolver | None = None,
-    mesh: Mesh | None = None,
 ) -> Discretization:
     """Draw the points of a problem and plan its linear systems, for one or for many solves.
 
     **Arguments:**
 
     - `problem`: fields with their kernels, and conditions.
-    - `points`: for each condition how many points to draw, or the points themselves.
-    - `blocks`: points drawn already, by `problem.collocate`, instead.
+    - `points`: for each condition how many points to draw, or the points themselves; or what
+      `problem.collocate` has drawn.
     - `seed`, `sampling`: of the random points, as for `solve`.
     - `linear_solver`: of the linear systems; `Automatic()` by default.
-    - `mesh`: devices that share the work, as for `solve`.
 
     **Returns:**
 
@@ -109,9 +108,9 @@ def discretize(
     """
     require_float64()
     problem = problem.current()
-    if blocks is None:
-        blocks = problem.collocate(points, seed=seed, sampling=sampling)
-    blocks = problem.with_present_noise(blocks)
+    if not isinstance(points, tuple):
+        points = problem.collocate(points, seed=seed, sampling=sampling)
+    blocks = problem.with_present_noise(points)
     problem = problem.balanced(blocks)
     linear_solver = Automatic() if linear_solver is None else linear_solver
     rows = problem.row_count(blocks)
@@ -119,9 +118,9 @@ def discretize(
         raise InputError(
             f"solve: {type(linear_solver).__name__} with {rows} rows has to see the kernels before "
             "anything is compiled, and inside of a transformation they are not known. Make "
-            "discretization = kernelpde.discretize(problem, points, solver=...) outside of it, and "
-            "inside solve(discretization, inputs=...)."
+            "discretization = kernelpde.discretize(problem, points, linear_solver=...) outside of "
+            "it, and inside solve(discretization, inputs=...)."
         )
-    choice = chosen(linear_solver, problem.kernels, problem.residuals, blocks, mesh)
+    choice = chosen(linear_solver, problem.kernels, problem.residuals, blocks)
     choice.announce()
     return Discretization(problem, blocks, choice.plan, choice.reason, seed)

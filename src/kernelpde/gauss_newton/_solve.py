@@ -8,16 +8,15 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.sharding import Mesh
 from jaxtyping import Array, Float
 
-from kernelpde.arrays import Numbers, array
+from kernelpde.arrays import array
 from kernelpde.compiling import traced
-from kernelpde.deprecation import renamed
+from kernelpde.deprecation import adapted
 from kernelpde.errors import SolveError
-from kernelpde.gauss_newton._arguments import check_solve, moved
+from kernelpde.gauss_newton._arguments import check_solve, earlier
 from kernelpde.gauss_newton._between import LIMIT, between_points
-from kernelpde.gauss_newton._discretization import Discretization, discretize
+from kernelpde.gauss_newton._discretization import Discretization, Points, discretize
 from kernelpde.gauss_newton._iteration import Iteration, advance, begun
 from kernelpde.gauss_newton._result import GOING_ON, RESULT, code_of, settled
 from kernelpde.gauss_newton._solution import History, Record, Solution
@@ -26,22 +25,20 @@ from kernelpde.gauss_newton._start import Start, start_entries
 from kernelpde.gauss_newton._transformed import settled_with_weights
 from kernelpde.linear_solvers import LinearSolver
 from kernelpde.precision import require_float64
-from kernelpde.problem import Collocation, Problem, refuse_at_zero
+from kernelpde.problem import Problem, refuse_at_zero
 
 
-@renamed(moved)
+@adapted(earlier)
 def solve(
     problem: Problem | Discretization,
-    points: Mapping[str, int | Numbers] | None = None,
+    points: Points | None = None,
     *,
     inputs: Mapping[str, Any] | None = None,
-    blocks: tuple[Collocation, ...] | None = None,
     start: Start | tuple[Array, ...] | None = None,
     seed: int = 0,
     sampling: str = "halton",
     solver: Solver | None = None,
     linear_solver: LinearSolver | None = None,
-    mesh: Mesh | None = None,
     tolerance: float = 1e-7,
     max_steps: int = 50,
     throw: bool = True,
@@ -56,9 +53,9 @@ def solve(
 
     - `problem`: fields with their kernels, and conditions; or a `Discretization` of it, which has
       points and a solver.
-    - `points`: for each condition how many points to draw, or the points themselves.
+    - `points`: for each condition how many points to draw, or the points themselves; or what
+      `problem.collocate` has drawn.
     - `inputs`: values for some of the inputs of the problem, instead of those it has.
-    - `blocks`: points drawn already, by `problem.collocate`, instead.
     - `start`: a solution to begin with, of a problem with the same fields, at any points; or for
       some fields a function of a point, `{"u": lambda x: x[0] ** 2}`; or nonlinear jet entries at
       the points of each condition. Zero if left out.
@@ -68,8 +65,6 @@ def solve(
     - `solver`: `LevenbergMarquardt()` by default; `GaussNewton()` for undamped steps.
     - `linear_solver`: with its nugget and refinement; `Automatic()` by default, which is `Dense()`
       up to some thousand rows.
-    - `mesh`: devices along one axis that share the work of a large system, from
-      `jax.make_mesh((8,), ("rows",))`. Every process calls with the same arguments.
     - `tolerance`: on the relative change of the solution in a full step.
     - `max_steps`: largest number of steps, each with one factorization.
     - `throw`: raise `SolveError` if the iteration does not converge, instead of returning what was
@@ -86,11 +81,9 @@ def solve(
     check_solve(
         problem,
         points,
-        blocks,
         start,
         solver,
         linear_solver,
-        mesh,
         tolerance,
         max_steps,
         throw,
@@ -106,11 +99,9 @@ def solve(
         discretization = discretize(
             problem,
             points,
-            blocks=blocks,
             seed=seed,
             sampling=sampling,
             linear_solver=linear_solver,
-            mesh=mesh,
         )
     entries = start if isinstance(start, tuple) else None
     if start is not None and not isinstance(start, tuple):

@@ -9,15 +9,15 @@ from jaxtyping import Float
 
 from kernelpde.arrays import Numbers
 from kernelpde.checking import instance, one_of, whole_number
-from kernelpde.deprecation import renamed
+from kernelpde.deprecation import adapted
 from kernelpde.errors import InputError
-from kernelpde.gauss_newton import Solution, check_linear_solver, check_problem, moved, solve
+from kernelpde.gauss_newton import Solution, check_linear_solver, check_problem, earlier, solve
 from kernelpde.inference._posterior import Posterior, conditioned
 from kernelpde.linear_solvers import LinearSolver
 from kernelpde.problem import Collocation, Problem
 
 
-@renamed(moved)
+@adapted(earlier)
 def refine(
     problem: Problem,
     points: Mapping[str, int | Numbers],
@@ -73,7 +73,7 @@ def refine(
     blocks = problem.collocate(points, seed=seed, sampling=sampling)
     rng = np.random.default_rng([seed, 17])
     for stage in range(rounds):
-        solution = solve(problem, blocks=blocks, linear_solver=linear_solver, throw=False)
+        solution = solve(problem, blocks, linear_solver=linear_solver, throw=False)
         places = region.sample(candidates, rng, "halton").points
         wanted = (to - count) * (stage + 1) // rounds + count - blocks[number].count
         covariance = _covariance(conditioned(solution), condition, places)
@@ -85,7 +85,7 @@ def refine(
         blocks = tuple(
             _with(block, places[chosen]) if k == number else block for k, block in enumerate(blocks)
         )
-    return solve(problem, blocks=blocks, linear_solver=linear_solver, throw=throw)
+    return solve(problem, blocks, linear_solver=linear_solver, throw=throw)
 
 
 def _covariance(posterior: Posterior, condition: str, places: np.ndarray) -> np.ndarray:

@@ -93,7 +93,7 @@ def marginal_posterior(learned: Learned, key: PRNGKeyArray, draws: int = 8) -> M
     for shift in noise @ root.T:
         found = solve(
             learned.shifted(shift),
-            blocks=solution.blocks,
+            solution.blocks,
             linear_solver=learned.linear_solver,
             throw=False,
         )

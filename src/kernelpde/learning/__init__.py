@@ -9,6 +9,9 @@ from kernelpde.learning._inner import Linearization as Linearization
 from kernelpde.learning._inner import inner_map as inner_map
 from kernelpde.learning._learn import learn as learn
 from kernelpde.learning._learned import Learned as Learned
+from kernelpde.learning._method import Bilevel as Bilevel
+from kernelpde.learning._method import FinalSolve as FinalSolve
+from kernelpde.learning._method import RunFile as RunFile
 from kernelpde.learning._optimizers import LBFGS as LBFGS
 from kernelpde.learning._optimizers import GaussNewtonCG as GaussNewtonCG
 from kernelpde.learning._optimizers import LevenbergMarquardt as LevenbergMarquardt

@@ -69,7 +69,6 @@ def thinned(task: Task, share: float) -> Task:
         validation=options.validation.thinned(share),
         regularizer=task.regularizer,
         linear_solver=Automatic(float(solver.nugget), solver.largest_nugget, refinement=0),
-        mesh=None,
     )
     return Task.of(task.problem, tuple(blocks), fewer, task.optimizer, left=tuple(left))
 

@@ -6,7 +6,6 @@ from typing import Any
 
 import equinox as eqx
 import numpy as np
-from jax.sharding import Mesh
 
 from kernelpde.arrays import array
 from kernelpde.errors import InputError
@@ -29,7 +28,7 @@ class Options:
 
     **Attributes:**
 
-    - `validation`, `regularizer`, `solver`, `linear_solver`, `mesh`, `callback`: as in `learn`.
+    - `validation`, `regularizer`, `solver`, `linear_solver`, `callback`: as in `learn`.
     - `seed`, `sampling`: of the points.
     - `multistart`: whether to look for the best lengthscales to begin with, and around in the end.
     """
@@ -38,7 +37,6 @@ class Options:
     regularizer: AbstractRegularizer | None
     solver: Solver
     linear_solver: LinearSolver
-    mesh: Mesh | None = None
     seed: int = 0
     sampling: str = "halton"
     multistart: bool = True
@@ -196,7 +194,6 @@ class Task:
             kernels,
             self.residuals,
             self.blocks,
-            options.mesh,
             learning=True,
             needs=self.plan.needs,
         )

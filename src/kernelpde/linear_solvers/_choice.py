@@ -40,7 +40,10 @@ class Automatic(eqx.Module):
     Up to 6000 rows `Dense`. Beyond that the rank of the Gram matrix at the nugget is measured: if
     it is small, `LowRank`; if not, and a dense factor would take long, `Sparse`.
 
-    **Arguments:** as for `Dense`.
+    **Arguments:** as for `Dense`, and
+
+    - `mesh`: devices that share the work of a large system, from
+      `jax.make_mesh((8,), ("rows",))`. Every process calls with the same arguments.
     """
 
     capabilities: ClassVar[frozenset[str]] = frozenset({"folds", "left out", "covariance"})
@@ -48,6 +51,7 @@ class Automatic(eqx.Module):
     nugget: float = 1e-12
     largest_nugget: float = 1e-6
     refinement: int = eqx.field(static=True, default=2)
+    mesh: Mesh | None = eqx.field(static=True, default=None, repr=False, converter=one_axis)
 
     def __check_init__(self):
         check_nuggets("Automatic", self.nugget, self.largest_nugget)
@@ -101,7 +105,6 @@ def chosen(
     kernels: Kernels,
     residuals: tuple[Residual, ...],
     blocks: tuple[Collocation, ...],
-    mesh: Mesh | None = None,
     *,
     learning: bool = False,
     needs: frozenset[str] = frozenset(),
@@ -112,16 +115,14 @@ def chosen(
 
     - `solver`: what was asked for.
     - `kernels`, `residuals`, `blocks`: the problem and its points.
-    - `mesh`: devices that share the work.
     - `learning`: whether derivatives in the kernels are needed.
     - `needs`: capabilities without which a solver does not help.
     """
-    mesh = None if mesh is None else one_axis(mesh)
     rows = sum(b.count * len(r.components) for b, r in zip(blocks, residuals, strict=True))
-    choice = _choice(solver, kernels, residuals, blocks, rows, mesh, learning, needs)
+    choice = _choice(solver, kernels, residuals, blocks, rows, learning, needs)
     if rows <= _SMALL:
         return choice
-    devices = 1 if mesh is None or choice.plan.forms_matrix else mesh.size
+    devices = 1 if solver.mesh is None or choice.plan.forms_matrix else solver.mesh.size
     operations = (_LEARNING if learning else 1.0) * choice.plan.operations(rows) / devices
     seconds = operations / operations_per_second()
     reason = f"{choice.reason} A step takes some {in_words(seconds)}."
@@ -134,7 +135,6 @@ def _choice(
     residuals: tuple[Residual, ...],
     blocks: tuple[Collocation, ...],
     rows: int,
-    mesh: Mesh | None,
     learning: bool,
     needs: frozenset[str],
 ) -> Choice:
@@ -145,20 +145,20 @@ def _choice(
             "points go with every solver."
         )
     if isinstance(solver, LowRank):
-        return _low_rank(solver, solver.pivots(kernels, residuals, blocks), rows, mesh, learning)
+        return _low_rank(solver, solver.pivots(kernels, residuals, blocks), rows, learning)
     if isinstance(solver, Sparse):
-        return _sparse(solver, kernels, residuals, blocks, rows, "asked for", mesh)
+        return _sparse(solver, kernels, residuals, blocks, rows, "asked for")
     if isinstance(solver, Dense) or rows <= _SMALL or not needs <= LowRank.capabilities:
         return _dense(solver, rows, learning, "asked for" if isinstance(solver, Dense) else "")
-    few = LowRank(solver.nugget, solver.largest_nugget)
+    few = LowRank(solver.nugget, solver.largest_nugget, mesh=solver.mesh)
     found = few.pivots(kernels, residuals, blocks)
     if found.complete and rows >= _RATIO * found.rank:
-        return _low_rank(few, found, rows, mesh, learning)
+        return _low_rank(few, found, rows, learning)
     why = f"rank {_rank(found)} of {rows} at nugget {float(solver.nugget):.0e}"
     local = needs <= Sparse.capabilities and all(block.width == 1 for block in blocks)
     if rows > _LARGE and not found.complete and local:
-        sparse = Sparse(solver.nugget, solver.largest_nugget)
-        return _sparse(sparse, kernels, residuals, blocks, rows, why, mesh)
+        sparse = Sparse(solver.nugget, solver.largest_nugget, mesh=solver.mesh)
+        return _sparse(sparse, kernels, residuals, blocks, rows, why)
     return _dense(solver, rows, learning, why)
 
 
@@ -183,9 +183,8 @@ def _sparse(
     blocks: tuple[Collocation, ...],
     rows: int,
     why: str,
-    mesh: Mesh | None,
 ) -> Choice:
-    plan = solver.planned(kernels, residuals, blocks, mesh)
+    plan = solver.planned(kernels, residuals, blocks)
     require_bytes(
         f"Sparse: {rows} rows with radius {solver.radius}",
         plan.bytes,
@@ -198,9 +197,7 @@ def _sparse(
     )
 
 
-def _low_rank(
-    solver: LowRank, found: Pivots, rows: int, mesh: Mesh | None, learning: bool
-) -> Choice:
+def _low_rank(solver: LowRank, found: Pivots, rows: int, learning: bool) -> Choice:
     if not found.complete:
         raise RankError(
             f"LowRank: {found.rank} functionals do not determine the others up to the nugget "
@@ -214,7 +211,7 @@ def _low_rank(
             "rows."
         )
     return Choice(
-        LowRankState.of(solver, found, mesh),
+        LowRankState.of(solver, found),
         f"Low-rank solver: {rows} rows, rank {found.rank} at nugget {float(solver.nugget):.0e}.",
     )
 

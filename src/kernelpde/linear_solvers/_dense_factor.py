@@ -49,6 +49,7 @@ class Dense(eqx.Module):
     """
 
     capabilities: ClassVar[frozenset[str]] = frozenset({"folds", "left out", "covariance"})
+    mesh: ClassVar[None] = None
 
     nugget: float = 1e-12
     largest_nugget: float = 1e-6

@@ -41,6 +41,7 @@ from kernelpde.functionals import (
     group_count,
     groups_summed,
     jets,
+    one_axis,
     padded,
     rows_shared,
 )
@@ -79,6 +80,7 @@ class LowRank(eqx.Module):
     - `tolerance`: what may remain unknown of a functional, relative to its prior variance; a
       thousandth of the nugget if left out.
     - `max_rank`: more than this is refused: the kernel is not smooth enough.
+    - `mesh`: devices that share the rows, as for `Automatic`.
     """
 
     capabilities: ClassVar[frozenset[str]] = frozenset({"left out", "covariance"})
@@ -87,6 +89,7 @@ class LowRank(eqx.Module):
     largest_nugget: float = 1e-6
     tolerance: float | None = None
     max_rank: int = eqx.field(static=True, default=2048)
+    mesh: Mesh | None = eqx.field(static=True, default=None, repr=False, converter=one_axis)
 
     def __check_init__(self):
         check_nuggets("LowRank", self.nugget, self.largest_nugget, zero=False)
@@ -120,10 +123,7 @@ class Basis(eqx.Module):
 class LowRankSolution(AbstractLinearSolution):
     """u = κ(·, Ψ) w.
 
-    **Attributes:** as for `AbstractLinearSolution`, and
-
-    - `seen`: Ψu.
-    - `basis`: what it was found with.
+    **Attributes:** as for `AbstractLinearSolution`; `seen` is Ψu, `basis` what it was found with.
     """
 
     stacks: tuple[Stack, ...]
@@ -221,18 +221,16 @@ class LowRankState(AbstractLinearSolverState):
 
     - `solver`: its numbers.
     - `stack`: Ψ, filled up with functionals that are zero.
-    - `mesh`: the devices that share the rows.
     """
 
     solver: LowRank
     stack: Stack
-    mesh: Mesh | None = eqx.field(static=True, default=None)
 
     def operations(self, rows: int) -> float:
         return 4.0 * rows * len(self.stack.points) ** 2
 
     @staticmethod
-    def of(solver: LowRank, found: Pivots, mesh: Mesh | None) -> "LowRankState":
+    def of(solver: LowRank, found: Pivots) -> "LowRankState":
         extra = -len(found.points) % _ROUND
         points = np.concatenate([found.points, np.repeat(found.points[-1:], extra, axis=0)])
         coefficients = np.concatenate(
@@ -240,7 +238,7 @@ class LowRankState(AbstractLinearSolverState):
         )
         every = tuple(range(len(found.terms)))
         stack = Stack(array(points), array(coefficients[:, None]), found.terms, (every,))
-        return LowRankState(solver, stack, mesh)
+        return LowRankState(solver, stack)
 
     def zero(
         self, residuals: tuple[Residual, ...], blocks: tuple[Collocation, ...]
@@ -274,7 +272,7 @@ class LowRankState(AbstractLinearSolverState):
         square = gram(kernels, few, few)
         root = _factored(jax.lax.stop_gradient(square), self.solver.largest_nugget)
         held = jax.lax.stop_gradient((kernels, rows, added, rhs))
-        features = Features(held[0], held[1].batches, few, root, self.mesh)
+        features = Features(held[0], held[1].batches, few, root, self.solver.mesh)
         middle, first = features.normal_equations(*held[2:])
         factor, definite = cholesky(middle)
         coefficients = solve_with(factor, first)
@@ -289,7 +287,7 @@ class LowRankState(AbstractLinearSolverState):
         return LowRankSolution(
             (self.stack,),
             w,
-            _rows_times(kernels, rows.stacks, (self.stack,), w, self.mesh),
+            _rows_times(kernels, rows.stacks, (self.stack,), w, self.solver.mesh),
             coefficients @ coefficients,
             diagonal,
             jnp.asarray(self.solver.nugget, dtype=float),
@@ -297,7 +295,7 @@ class LowRankState(AbstractLinearSolverState):
             added,
             square @ w,
             basis,
-            self.mesh,
+            self.solver.mesh,
         )
 
 

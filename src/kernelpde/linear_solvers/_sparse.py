@@ -27,7 +27,7 @@ from jaxtyping import Array, Bool, Float, Int
 from kernelpde.checking import real_number, whole_number
 from kernelpde.compiling import compiled
 from kernelpde.errors import InputError
-from kernelpde.functionals import Functionals, Kernels, concatenate, gram_diagonal
+from kernelpde.functionals import Functionals, Kernels, concatenate, gram_diagonal, one_axis
 from kernelpde.linear_solvers._dense_factor import check_nuggets
 from kernelpde.linear_solvers._factor import Factor, Pattern, factorized, precision_times
 from kernelpde.linear_solvers._local import Local, Nearby, nearby
@@ -62,6 +62,7 @@ class Sparse(eqx.Module):
     - `jitter`: added to the diagonal of small Gram matrices, relative to it.
     - `tolerance`: of conjugate gradients, on the relative residual.
     - `max_iterations`: of conjugate gradients.
+    - `mesh`: devices that share the small factors, as for `Automatic`.
     """
 
     capabilities: ClassVar[frozenset[str]] = frozenset()
@@ -73,6 +74,7 @@ class Sparse(eqx.Module):
     jitter: float = eqx.field(static=True, default=1e-13)
     tolerance: float = eqx.field(static=True, default=1e-8)
     max_iterations: int = eqx.field(static=True, default=200)
+    mesh: Mesh | None = eqx.field(static=True, default=None, repr=False, converter=one_axis)
 
     def __check_init__(self):
         check_nuggets("Sparse", self.nugget, self.largest_nugget)
@@ -86,7 +88,6 @@ class Sparse(eqx.Module):
         kernels: Kernels,
         residuals: tuple[Residual, ...],
         blocks: tuple[Collocation, ...],
-        mesh: Mesh | None = None,
     ) -> "SparseState":
         """Order and pattern for a problem and its points."""
         if any(block.width > 1 for block in blocks):
@@ -104,12 +105,12 @@ class Sparse(eqx.Module):
             self,
             _with_idle(pool, kernels),
             tuple(map(jnp.asarray, alias)),
-            _pattern(metric(np.asarray(pool.points)), groups, self.radius, mesh),
+            _pattern(metric(np.asarray(pool.points)), groups, self.radius, self.mesh),
             _pattern(
                 metric(points),
                 row_groups(residuals, blocks, metric),
                 self.preconditioner_radius,
-                mesh,
+                self.mesh,
             ),
             metric,
             min(self.radius, _ELSEWHERE) * groups[-1].scale,

@@ -9,7 +9,14 @@ import numpy as np
 
 from kernelpde.gallery import Example, elliptic, gray_scott
 from kernelpde.gauss_newton import GaussNewton, Solution, solve
-from kernelpde.learning import HeldOut, data_conditions, learn, paper_adam
+from kernelpde.learning import (
+    Bilevel,
+    FinalSolve,
+    HeldOut,
+    data_conditions,
+    learn,
+    paper_adam,
+)
 from kernelpde.linear_solvers import Dense
 from kernelpde.problem import kernel_numbers, with_kernel_numbers
 
@@ -66,9 +73,13 @@ def learned(factory: Factory, sampling: str | None = None) -> Compute:
             sampling=sampling or example.sampling,
             linear_solver=Dense(nugget=max(example.nugget, 1e-10), refinement=0),
             max_steps=_FEWER_STEPS if fewer else None,
-            final=None if data else counts(example.points, quick),
-            final_seed=seed + FRESH,
-            final_linear_solver=None if data else Dense(nugget=example.nugget),
+            method=Bilevel(
+                final=FinalSolve(
+                    None if data else counts(example.points, quick),
+                    seed + FRESH,
+                    None if data else Dense(nugget=example.nugget),
+                )
+            ),
             throw=False,
         )
         facts = {
@@ -93,14 +104,15 @@ def published_adam(start: float) -> Compute:
             counts(example.training, quick),
             seed=seed,
             sampling="uniform",
-            optimizer=paper_adam(),
             validation=HeldOut(batch=200, weights={"boundary": 0.0}),
-            solver=GaussNewton(),
-            starts=False,
-            tolerance=0.0,
+            method=Bilevel(
+                optimizer=paper_adam(),
+                solver=GaussNewton(),
+                multistart=False,
+                tolerance=0.0,
+                final=FinalSolve(counts(example.points, quick), seed + FRESH),
+            ),
             max_steps=_FEWER_STEPS if quick else 30,
-            final=counts(example.points, quick),
-            final_seed=seed + FRESH,
             throw=False,
         )
         facts = {

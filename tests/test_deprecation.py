@@ -47,6 +47,9 @@ def test_arguments_that_have_moved():
     }
     assert {w.filename for w in caught} == {__file__}
     np.testing.assert_array_equal(found["u"]([[0.4]]), expected["u"]([[0.4]]))
+    with pytest.warns(DeprecationWarning, match=r"LevenbergMarquardt\(tolerance=...\)"):
+        loose = kp.solve(problem(), POINTS, tolerance=0.5)
+    assert loose.steps < kp.solve(problem(), POINTS).steps
     with pytest.warns(DeprecationWarning, match=r"Solution\.solver is now Solution\.linear_solver"):
         assert found.solver == found.linear_solver
     with (

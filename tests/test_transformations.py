@@ -121,7 +121,9 @@ def test_derivative_in_a_datum_of_an_inverse_problem():
 
     def found(datum):
         y = jnp.asarray(values).at[2].set(datum)
-        return kp.solve(inverse(y), {"equation": 12, "ends": 2}, tolerance=1e-10).parameters["k"]
+        return kp.solve(
+            inverse(y), {"equation": 12, "ends": 2}, solver=kp.LevenbergMarquardt(tolerance=1e-10)
+        ).parameters["k"]
 
     expected = difference(found, 1.0, 1e-2)
     assert jax.jit(jax.grad(found))(1.0) == pytest.approx(expected, rel=1e-6)
@@ -193,7 +195,9 @@ def test_derivatives_with_other_solvers(solver, exact, kernel):
     )
 
     def at(discretization, c):
-        return kp.solve(discretization, inputs={"c": c}, tolerance=1e-9)["u"](PLACE)[0]
+        return kp.solve(
+            discretization, inputs={"c": c}, solver=kp.LevenbergMarquardt(tolerance=1e-9)
+        )["u"](PLACE)[0]
 
     expected = difference(lambda c: at(reference, c), 20.0, 0.5)
     gradient = jax.jit(jax.grad(lambda c: at(found, c)))(20.0)

@@ -15,6 +15,8 @@ from kernelpde import inference as inference
 from kernelpde import kernels as kernels
 from kernelpde import learning as learning
 from kernelpde import linear_solvers as linear_solvers
+from kernelpde.adaptive import Accuracy as Accuracy
+from kernelpde.adaptive import solve as solve
 from kernelpde.errors import FileError as FileError
 from kernelpde.errors import InputError as InputError
 from kernelpde.errors import KernelPDEError as KernelPDEError
@@ -32,7 +34,6 @@ from kernelpde.gauss_newton import Solution as Solution
 from kernelpde.gauss_newton import discretize as discretize
 from kernelpde.gauss_newton import load_solution as load_solution
 from kernelpde.gauss_newton import save_solution as save_solution
-from kernelpde.gauss_newton import solve as solve
 from kernelpde.geometry import Averages as Averages
 from kernelpde.geometry import Ball as Ball
 from kernelpde.geometry import Box as Box
@@ -100,6 +101,7 @@ __all__ = [
     "LEARNING",
     "RESULT",
     "AbstractKernel",
+    "Accuracy",
     "Automatic",
     "Averages",
     "Ball",

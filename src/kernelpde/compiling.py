@@ -43,8 +43,8 @@ _RUNGS = np.unique([int(step * decade) for decade in (1, 10, 100, 1000) for step
 """Numbers of points that small problems are filled up to. Round ones are on it: these cost nothing,
 others compile no more than these."""
 
-_KEPT = 60
-"""So many programs are kept. Each takes some 240 memory maps of a process, and Linux grants 65,530:
+_KEPT = 120
+"""So many programs are kept. Each takes 150 to 240 memory maps of a process; Linux grants 65,530:
 without a limit a process dies after about 270 of them."""
 
 

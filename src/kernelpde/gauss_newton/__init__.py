@@ -12,6 +12,9 @@ from kernelpde.gauss_newton._arguments import with_mesh as with_mesh
 from kernelpde.gauss_newton._discretization import Discretization as Discretization
 from kernelpde.gauss_newton._discretization import Points as Points
 from kernelpde.gauss_newton._discretization import discretize as discretize
+from kernelpde.gauss_newton._error import ErrorEstimate as ErrorEstimate
+from kernelpde.gauss_newton._error import FieldError as FieldError
+from kernelpde.gauss_newton._error import estimate_error as estimate_error
 from kernelpde.gauss_newton._iteration import cycles as cycles
 from kernelpde.gauss_newton._persistence import load_solution as load_solution
 from kernelpde.gauss_newton._persistence import save_solution as save_solution
@@ -19,6 +22,7 @@ from kernelpde.gauss_newton._persistence import solution_notes as solution_notes
 from kernelpde.gauss_newton._pictures import field_names as field_names
 from kernelpde.gauss_newton._pictures import grid_of as grid_of
 from kernelpde.gauss_newton._result import RESULT as RESULT
+from kernelpde.gauss_newton._result import code_of as code_of
 from kernelpde.gauss_newton._solution import History as History
 from kernelpde.gauss_newton._solution import Record as Record
 from kernelpde.gauss_newton._solution import Solution as Solution

@@ -24,7 +24,6 @@ def check_solve(
     start: Any,
     solver: Any,
     linear_solver: Any,
-    tolerance: Any,
     max_steps: Any,
     throw: Any,
     callback: Any,
@@ -44,7 +43,6 @@ def check_solve(
     check_solver("solve", solver)
     check_linear_solver("solve", "linear_solver", linear_solver)
     check_common("solve", throw, callback)
-    real_number("solve", "tolerance", tolerance, at_least=0, at_most=1)
     whole_number("solve", "max_steps", max_steps, at_least=1)
     if start is not None:
         _check_start(problem, points, start)
@@ -75,8 +73,9 @@ def check_solver(owner: str, solver: Any) -> None:
         return
     expected = "GaussNewton() or LevenbergMarquardt()"
     instance(owner, "solver", solver, (GaussNewton, LevenbergMarquardt), expected)
+    name = type(solver).__name__
+    real_number(name, "tolerance", solver.tolerance, at_least=0, at_most=1)
     if isinstance(solver, LevenbergMarquardt):
-        name = "LevenbergMarquardt"
         whole_number(name, "trust", solver.trust, at_least=0)
         real_number(name, "first", solver.first, above=0)
         real_number(name, "factor", solver.factor, above=1)
@@ -145,7 +144,14 @@ def _rows(problem: Problem, n: int, points: Any) -> int | None:
 def earlier(owner: str, given: dict[str, Any]) -> dict[str, Any]:
     """Keyword arguments of the first edition as those of today."""
     given = linear_solver_named(owner, given)
-    return with_mesh(owner, renamed(owner, given, {"method": "solver", "blocks": "points"}))
+    given = with_mesh(owner, renamed(owner, given, {"method": "solver", "blocks": "points"}))
+    if "tolerance" not in given:
+        return given
+    tolerance = given.pop("tolerance")
+    new = f"{owner}(solver=LevenbergMarquardt(tolerance=...))"
+    warn_moved(f"{owner}(tolerance=...)", new)
+    solver = given.get("solver") or LevenbergMarquardt()
+    return given | {"solver": dataclasses.replace(solver, tolerance=tolerance)}
 
 
 def linear_solver_named(owner: str, given: dict[str, Any]) -> dict[str, Any]:

@@ -20,6 +20,10 @@ class RESULT(enum.Enum):
         "The conditions are met at their points, but not between them: the points are too few, or "
         "the lengthscale does not suit the solution."
     )
+    accuracy_limit = (
+        "The accuracy asked for was not reached: more points take too long or do not help. The "
+        "estimated error says how far it is."
+    )
     stalled = (
         "No step lowers the residual, however strongly damped. The kernel may be far too smooth "
         "for the solution, or the problem may need a better start."

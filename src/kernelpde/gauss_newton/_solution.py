@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
@@ -18,6 +19,7 @@ from kernelpde.deprecation import warn_moved
 from kernelpde.errors import InputError
 from kernelpde.functionals import DEFAULT_MEMORY, Functionals, Kernels, Term, jets
 from kernelpde.gauss_newton._between import ALONE, LIMIT
+from kernelpde.gauss_newton._error import ErrorEstimate, estimate_error
 from kernelpde.gauss_newton._pictures import plot_lengthscales, plot_records, plot_solution
 from kernelpde.gauss_newton._result import RESULT, result_of, settled
 from kernelpde.gauss_newton._views import ComplexView, FieldView
@@ -154,6 +156,12 @@ class Solution:
             alone = " Every point stands alone: the lengthscale is far below their distance."
             return f"{self.result.value} Not met: {names}.{alone if self.condition < ALONE else ''}"
         return self.result.value
+
+    @cached_property
+    def error_estimate(self) -> ErrorEstimate:
+        """How far the fields are from the true ones, `solution.error_estimate["u"].rms`: found by
+        three linear solves when it is first asked for."""
+        return estimate_error(self)
 
     @property
     def steps(self) -> int:
@@ -303,6 +311,9 @@ class Solution:
         )
         if self.linear_solver:
             lines.append(f"  {self.linear_solver}")
+        # Asked for, or not: what is printed must not take long.
+        if "error_estimate" in vars(self):
+            lines += [f"  {line.strip()}" for line in repr(self.error_estimate).splitlines()]
         return "\n".join(lines)
 
 

@@ -39,43 +39,13 @@ def solve(
     sampling: str = "halton",
     solver: Solver | None = None,
     linear_solver: LinearSolver | None = None,
-    tolerance: float = 1e-7,
     max_steps: int = 50,
     throw: bool = True,
     callback: Callable[[Record], None] | None = None,
 ) -> Solution:
     """Find the fields of least norm that meet the conditions of a problem at points.
 
-    Minimizes ‖u‖² over the kernels' spaces subject to F(u) = 0 at the points, equation (gp_pde) of
-    the paper, or with noisy conditions ½ ‖u‖² + ½ Σ Fᵢ² / σᵢ², by Gauss-Newton steps.
-
-    **Arguments:**
-
-    - `problem`: fields with their kernels, and conditions; or a `Discretization` of it, which has
-      points and a solver.
-    - `points`: for each condition how many points to draw, or the points themselves; or what
-      `problem.collocate` has drawn.
-    - `inputs`: values for some of the inputs of the problem, instead of those it has.
-    - `start`: a solution to begin with, of a problem with the same fields, at any points; or for
-      some fields a function of a point, `{"u": lambda x: x[0] ** 2}`; or nonlinear jet entries at
-      the points of each condition. Zero if left out.
-    - `seed`: of the random points.
-    - `sampling`: how to draw them, one of `kernelpde.geometry.METHODS`. The default is even; the
-      paper's points are `"uniform"`, which costs about a factor of two in accuracy.
-    - `solver`: `LevenbergMarquardt()` by default; `GaussNewton()` for undamped steps.
-    - `linear_solver`: with its nugget and refinement; `Automatic()` by default, which is `Dense()`
-      up to some thousand rows.
-    - `tolerance`: on the relative change of the solution in a full step.
-    - `max_steps`: largest number of steps, each with one factorization.
-    - `throw`: raise `SolveError` if the iteration does not converge, instead of returning what was
-      reached.
-    - `callback`: called with a `Record` after every step.
-
-    **Returns:**
-
-    A `Solution`. Inside of `jax.jit`, `jax.vmap` and derivatives it is made of traced arrays: its
-    fields, `parameters` and `converged` can be used there as anywhere. Derivatives are those of the
-    solution, by the implicit function theorem, in inputs, data and hyperparameters of kernels.
+    **Arguments and result:** as for `kernelpde.solve`, which can also choose the points.
     """
     require_float64()
     check_solve(
@@ -84,7 +54,6 @@ def solve(
         start,
         solver,
         linear_solver,
-        tolerance,
         max_steps,
         throw,
         callback,
@@ -107,8 +76,8 @@ def solve(
     if start is not None and not isinstance(start, tuple):
         entries = start_entries(discretization.problem, start, discretization.blocks)
     if traced(discretization, entries):
-        return _inside(discretization, entries, solver, tolerance, max_steps, throw)
-    solution, untouched = _outside(discretization, entries, solver, tolerance, max_steps, callback)
+        return _inside(discretization, entries, solver, max_steps, throw)
+    solution, untouched = _outside(discretization, entries, solver, max_steps, callback)
     if solution.converged:
         solution = _looked_at_between(solution, discretization.seed)
     elif throw and start is None and untouched:
@@ -125,7 +94,6 @@ def _outside(
     discretization: Discretization,
     entries: tuple[Float[Array, "_ _"], ...] | None,
     solver: Solver,
-    tolerance: float,
     max_steps: int,
     callback: Callable[[Record], None] | None,
 ) -> tuple[Solution, bool]:
@@ -145,7 +113,7 @@ def _outside(
 
     def step(sweeps: int) -> Iteration:
         started = time.perf_counter()
-        new = advance(parts, solver, iteration, sweeps, tolerance)
+        new = advance(parts, solver, iteration, sweeps, solver.tolerance)
         last = new.last
         record = Record(
             len(history) + 1,
@@ -202,13 +170,12 @@ def _inside(
     discretization: Discretization,
     entries: tuple[Float[Array, "_ _"], ...] | None,
     solver: Solver,
-    tolerance: float,
     max_steps: int,
     throw: bool,
 ) -> Solution:
     """The same iteration inside of a transformation."""
     parts = discretization.parts
-    iteration, weights = settled_with_weights(parts, solver, entries, tolerance, max_steps)
+    iteration, weights = settled_with_weights(parts, solver, entries, solver.tolerance, max_steps)
     kept = iteration.kept
     names = [condition.name for condition in discretization.problem.conditions]
     solution = Solution(

@@ -6,7 +6,14 @@ import equinox as eqx
 
 
 class GaussNewton(eqx.Module):
-    """Full steps, always taken, as published."""
+    """Full steps, always taken, as published.
+
+    **Arguments:**
+
+    - `tolerance`: on the relative change of the solution in a step.
+    """
+
+    tolerance: float = 1e-7
 
     trust: ClassVar[int] = 0
 
@@ -40,12 +47,14 @@ class LevenbergMarquardt(eqx.Module):
     - `first`: the smallest damping that is not zero, relative to the diagonal.
     - `factor`: by which it grows and shrinks.
     - `last`: where to give up.
+    - `tolerance`: on the relative change of the solution in a full step.
     """
 
     trust: int = 20
     first: float = 1e-8
     factor: float = 10.0
     last: float = 1e8
+    tolerance: float = 1e-7
 
     @property
     def lengths(self) -> tuple[float, ...]:

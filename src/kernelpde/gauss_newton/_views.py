@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+import numpy as np
 from jaxtyping import Array, Complex, Float
 
 from kernelpde.arrays import Numbers
@@ -26,6 +27,10 @@ class FieldView:
     def __call__(self, points: Numbers) -> Float[Array, "..."]:
         """Values at points."""
         return self.d()(points)
+
+    def error(self, points: Numbers) -> Float[np.ndarray, "..."]:
+        """The estimated error at points."""
+        return self._solution.error_estimate.of(lambda other: FieldView(other, self._field)(points))
 
     def d(self, *coordinates: int | str) -> Callable[[Numbers], Float[Array, "..."]]:
         """The partial derivative along each coordinate given, by index or name."""
@@ -63,6 +68,10 @@ class ComplexView:
     def __call__(self, points: Numbers) -> Complex[Array, "..."]:
         """Values at points."""
         return self.real(points) + 1j * self.imag(points)
+
+    def error(self, points: Numbers) -> Float[np.ndarray, "..."]:
+        """The estimated error at points, its absolute value."""
+        return np.hypot(self.real.error(points), self.imag.error(points))
 
     def d(self, *coordinates: int | str) -> Callable[[Numbers], Complex[Array, "..."]]:
         """The partial derivative along each coordinate given, by index or name."""

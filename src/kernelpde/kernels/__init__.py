@@ -15,6 +15,7 @@ from kernelpde.kernels._extents import (
 )
 from kernelpde.kernels._extents import periods_of as periods_of
 from kernelpde.kernels._extents import places as places
+from kernelpde.kernels._extents import stretched as stretched
 from kernelpde.kernels._extents import typical_lengthscales as typical_lengthscales
 from kernelpde.kernels._frozen import Frozen as Frozen
 from kernelpde.kernels._frozen import freeze as freeze

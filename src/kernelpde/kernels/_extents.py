@@ -78,6 +78,20 @@ def all_numbers(tree: Any) -> dict[str, Any]:
     return hyperparameters(_thawed(tree))
 
 
+def stretched(tree: Any, factor: float) -> Any:
+    """Kernels with all their lengthscales multiplied, held ones too; `None` if there are none."""
+    thawed, found = _thawed(tree), []
+
+    def one(path: Any, leaf: Any) -> Any:
+        if not path or getattr(path[-1], "name", "") != "log_lengthscale":
+            return leaf
+        found.append(leaf)
+        return leaf + log(factor)
+
+    new = jax.tree_util.tree_map_with_path(one, thawed)
+    return new if found else None
+
+
 def typical_lengthscales(
     kernels: Sequence[Any], extents: Float[np.ndarray, " d"]
 ) -> Float[np.ndarray, " d"]:

@@ -1,0 +1,47 @@
+"""How many points each condition gets, so that all are about equally dense."""
+
+import numpy as np
+
+from kernelpde.geometry import Patch, Patches
+from kernelpde.problem import Problem
+
+_BOUNDARY = 1.4
+"""How much denser points are on boundaries: kernels know less there, from one side only."""
+
+
+def counts(problem: Problem, along: float) -> dict[str, int]:
+    """For each condition without points of its own how many to draw.
+
+    **Arguments:**
+
+    - `along`: points along each coordinate.
+    """
+    found = {}
+    for condition in problem.conditions:
+        region = condition.region
+        if problem.has_own_points(condition.name):
+            continue
+        patches = region.patches if isinstance(region, Patches) else (region,)
+        found[condition.name] = sum(_count(patch, problem, along) for patch in patches)
+    return found
+
+
+def _count(patch: object, problem: Problem, along: float) -> int:
+    """Points of one piece of a region."""
+    dimension = len(problem.space.coordinates)
+    if not isinstance(patch, Patch):
+        return max(1, round(along**dimension))
+    if patch.parameters == 0:
+        return 1
+    share = float(np.clip(patch.fraction(), 0.05, 1.0))
+    if patch.parameters == dimension:
+        return max(4, round(share * along**dimension))
+    return max(2, round(_BOUNDARY * _sides(patch) * share * along**patch.parameters))
+
+
+def _sides(patch: Patch) -> float:
+    """How many sides of a box a piece of boundary is worth, by its measure: a circle is π."""
+    unit = np.random.default_rng(0).random((256, patch.parameters))
+    extents = np.ptp(patch.chart(unit).points, axis=0)
+    free = extents[extents > 0]
+    return float(patch.measure / np.exp(np.mean(np.log(free))) ** patch.parameters)

@@ -1,0 +1,211 @@
+"""Solving a problem with given points, or to an accuracy."""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from jaxtyping import Array
+
+from kernelpde.adaptive._accuracy import Accuracy
+from kernelpde.adaptive._counts import counts
+from kernelpde.deprecation import adapted
+from kernelpde.errors import InputError, SolveError
+from kernelpde.gauss_newton import (
+    RESULT,
+    Discretization,
+    ErrorEstimate,
+    Points,
+    Record,
+    Solution,
+    Solver,
+    Start,
+    check_problem,
+    code_of,
+    earlier,
+)
+from kernelpde.gauss_newton import solve as solve_at_points
+from kernelpde.learning import Bilevel, FinalSolve, learn
+from kernelpde.linear_solvers import LinearSolver
+from kernelpde.problem import Problem
+
+_FIRST = {1: 12.0, 2: 7.0, 3: 4.5}
+"""Points along each coordinate on the first level, by the dimension; 3 beyond. So few that many
+lengthscales can be tried."""
+
+_MORE = 2.0
+"""So many times more points from level to level."""
+
+_STEPS = 4
+"""Steps of learning on a level that begins with the kernels of the last."""
+
+_PROGRESS = 0.9
+"""A level that leaves more of the estimated error than this has gained nothing; after two of them
+more points do not help."""
+
+
+@adapted(earlier)
+def solve(
+    problem: Problem | Discretization,
+    points: Points | None = None,
+    *,
+    accuracy: float | Accuracy | None = None,
+    inputs: Mapping[str, Any] | None = None,
+    start: Start | tuple[Array, ...] | None = None,
+    seed: int = 0,
+    sampling: str = "halton",
+    solver: Solver | None = None,
+    linear_solver: LinearSolver | None = None,
+    max_steps: int = 50,
+    throw: bool = True,
+    callback: Callable[[Record], None] | None = None,
+) -> Solution:
+    """Find the fields of least norm that meet the conditions of a problem at points.
+
+    Minimizes ‖u‖² over the kernels' spaces subject to F(u) = 0 at the points, equation (gp_pde) of
+    the paper, or with noisy conditions ½ ‖u‖² + ½ Σ Fᵢ² / σᵢ², by Gauss-Newton steps.
+
+    Either at given points with the kernels as they are, or to an accuracy: then kernels are learned
+    and points drawn level by level, twice as many each time, until the estimated error is below it.
+
+    **Arguments:**
+
+    - `problem`: fields with their kernels, and conditions; or a `Discretization` of it, which has
+      points and a solver.
+    - `points`: for each condition how many points to draw, or the points themselves; or what
+      `problem.collocate` has drawn.
+    - `accuracy`: of each field, in root mean square relative to the field's own, instead of points;
+      `Accuracy(1e-6, at_most=60.0)` for at most a minute.
+    - `inputs`: values for some of the inputs of the problem, instead of those it has.
+    - `start`: a solution to begin with, of a problem with the same fields, at any points; or for
+      some fields a function of a point, `{"u": lambda x: x[0] ** 2}`; or nonlinear jet entries at
+      the points of each condition. Zero if left out.
+    - `seed`: of the random points.
+    - `sampling`: how to draw them, one of `kernelpde.geometry.METHODS`. The default is even; the
+      paper's points are `"uniform"`, which costs about a factor of two in accuracy.
+    - `solver`: `LevenbergMarquardt()` by default; `GaussNewton()` for undamped steps. It has the
+      tolerance.
+    - `linear_solver`: with its nugget and refinement; `Automatic()` by default, which is `Dense()`
+      up to some thousand rows.
+    - `max_steps`: largest number of steps, each with one factorization.
+    - `throw`: raise `SolveError` if the iteration does not converge or the accuracy is not reached,
+      instead of returning what was.
+    - `callback`: called with a `Record` after every step.
+
+    **Returns:**
+
+    A `Solution`. Inside of `jax.jit`, `jax.vmap` and derivatives it is made of traced arrays: its
+    fields, `parameters` and `converged` can be used there as anywhere. Derivatives are those of the
+    solution, by the implicit function theorem, in inputs, data and hyperparameters of kernels.
+    """
+    if accuracy is None:
+        return solve_at_points(
+            problem,
+            points,
+            inputs=inputs,
+            start=start,
+            seed=seed,
+            sampling=sampling,
+            solver=solver,
+            linear_solver=linear_solver,
+            max_steps=max_steps,
+            throw=throw,
+            callback=callback,
+        )
+    check_problem("solve", problem)
+    assert isinstance(problem, Problem)
+    asked = Accuracy.of(accuracy)
+    if points is not None:
+        raise InputError("solve: give points, or an accuracy for which they are chosen; got both.")
+    if isinstance(start, tuple):
+        raise InputError("solve: with an accuracy, start is a solution or functions of a point.")
+    problem = problem if inputs is None else problem.with_inputs(inputs)
+    if any(np.any(np.asarray(condition.noise_level) > 0) for condition in problem.conditions):
+        raise InputError(
+            "solve: an accuracy is for conditions that hold exactly; with noise the posterior says "
+            "how far off the solution may be. Give points, or use learn and posterior."
+        )
+    final = FinalSolve(linear_solver=linear_solver)
+    method = Bilevel(solver=solver, final=final)
+    solution = _levels(problem, asked, method, start, seed, sampling)
+    if callback is not None:
+        for record in solution.history:
+            callback(record)
+    if throw and not solution.converged:
+        raise SolveError(str(solution), solution)
+    return solution
+
+
+@dataclass
+class _Best:
+    """The best level so far."""
+
+    solution: Solution
+    estimate: ErrorEstimate
+
+    @property
+    def error(self) -> float:
+        return self.estimate.largest if self.solution.converged else np.inf
+
+
+def _levels(
+    problem: Problem,
+    asked: Accuracy,
+    method: Bilevel,
+    start: Start | None,
+    seed: int,
+    sampling: str,
+) -> Solution:
+    """From few points to many, until the estimated error is as small as was asked for."""
+    dimension = len(problem.space.coordinates)
+    along, begun = _FIRST.get(dimension, 3.0), time.perf_counter()
+    best: _Best | None = None
+    idle, last = 0, 0.0
+    why = "it would take more than the rows allowed"
+    while True:
+        started = time.perf_counter()
+        drawn = problem.collocate(counts(problem, along), seed=seed, sampling=sampling)
+        if best is not None and 2 * problem.row_count(drawn) > asked.max_rows:
+            break
+        found = learn(
+            problem,
+            drawn,
+            method=method,
+            start=start,
+            seed=seed,
+            sampling=sampling,
+            max_steps=None if best is None else _STEPS,
+            throw=False,
+        )
+        assert found.solution is not None
+        level = _Best(found.solution, found.solution.error_estimate)
+        if level.error <= asked.relative:
+            return level.solution
+        idle = 0 if best is None or level.error < _PROGRESS * best.error else idle + 1
+        best = level if best is None or level.error < best.error else best
+        if found.solution.converged:
+            problem, start = found.problem, found.solution
+            method = replace(method, multistart=False)
+        if idle >= 2:
+            why = "more points do not lower it: rounding, or what kernels of this kind can do"
+            break
+        if not counts(problem, along):
+            why = "every condition comes with its points"
+            break
+        last, along = time.perf_counter() - started, along * _MORE ** (1.0 / dimension)
+        spent = time.perf_counter() - begun
+        if asked.at_most is not None and spent + _MORE**2 * last > asked.at_most:
+            why = "a further level would take longer than allowed"
+            break
+    return _limited(best, asked, why)
+
+
+def _limited(best: _Best, asked: Accuracy, why: str) -> Solution:
+    """The best solution, with a result that says that it is not as good as asked for."""
+    solution = best.solution
+    if solution.converged:
+        solution = replace(solution, code=code_of(RESULT.accuracy_limit))
+        reason = f"{asked.relative:.0e} was asked for: {why}. {best.estimate.reason}".strip()
+        vars(solution)["error_estimate"] = replace(best.estimate, reason=reason)
+    return solution

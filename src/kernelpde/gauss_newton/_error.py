@@ -1,0 +1,230 @@
+"""How far a solution is from the true one, judged by others that could as well have been found.
+
+Each of them takes one linear solve, at the state that was reached:
+
+- at other points, as many: what one set of points misses, another sees. Two errors of the same size
+  that know nothing of each other differ by √2 of it.
+- with all lengthscales 1.4 times as long, and as short. Solutions with the same lengthscale share a
+  bias where it does not suit, and the smaller one of these two changes leads to a solution that is
+  better, or no worse. So it is about the error, or more.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import equinox as eqx
+import numpy as np
+
+from kernelpde.arrays import array
+from kernelpde.gauss_newton._discretization import discretize
+from kernelpde.gauss_newton._pictures import field_names
+from kernelpde.gauss_newton._step import take_step, zero_state
+from kernelpde.kernels import stretched
+from kernelpde.linear_solvers import Automatic
+from kernelpde.problem import Collocation, Problem
+
+if TYPE_CHECKING:
+    from kernelpde.gauss_newton._solution import Solution
+
+_FACTOR = 1.4
+"""By which lengthscales are changed. Less hardly changes a solution that is wrong; more makes even
+the better direction a bad one."""
+
+_PLACES = 400
+"""Errors are averaged over so many places."""
+
+_FEW = 10
+"""With fewer points of its own a condition keeps them all: two ends of a line determine much."""
+
+_SEED = 5_000_011
+"""What is added to the seed of the points, for others."""
+
+_TRIALS = 12
+"""As many lengths as a step chooses from: then its program is there already."""
+
+
+class FieldError(NamedTuple):
+    """The estimated error of a field, relative to its root mean square.
+
+    **Attributes:**
+
+    - `rms`: its root mean square over the domain.
+    - `max`: the largest that was seen.
+    """
+
+    rms: float
+    max: float
+
+
+@dataclass(frozen=True, eq=False)
+class ErrorEstimate(Mapping[str, FieldError]):
+    """Estimated errors of a solution: by the name of a field, `estimate["u"].rms`.
+
+    **Attributes:**
+
+    - `solution`: what is judged.
+    - `elsewhere`: the solution at other points.
+    - `longer`, `shorter`: those with other lengthscales; `None` if kernels have none.
+    - `places`: where errors were looked at.
+    - `reason`: what could not be judged; empty if everything could.
+    """
+
+    solution: "Solution"
+    elsewhere: "Solution"
+    longer: "Solution | None"
+    shorter: "Solution | None"
+    places: np.ndarray
+    fields: dict[str, FieldError]
+    reason: str = ""
+
+    def __getitem__(self, name: str) -> FieldError:
+        return self.fields[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.fields)
+
+    def __len__(self) -> int:
+        return len(self.fields)
+
+    @property
+    def largest(self) -> float:
+        """The largest relative error of a field, in root mean square."""
+        return max((error.rms for error in self.fields.values()), default=np.inf)
+
+    def of(self, quantity: Callable[["Solution"], Any]) -> np.ndarray:
+        """The estimated error of anything that is computed from a solution.
+
+        **Arguments:**
+
+        - `quantity`: a function of a solution, for example its mean or its flux through a boundary,
+          `lambda s: s["u"].d("x")(points).mean()`.
+
+        **Returns:**
+
+        Estimated absolute errors, of the same shape.
+        """
+        here = np.asarray(quantity(self.solution))
+        apart = np.abs(np.asarray(quantity(self.elsewhere)) - here) / np.sqrt(2)
+        if self.longer is None or self.shorter is None:
+            return apart
+        longer, shorter = (
+            np.abs(np.asarray(quantity(other)) - here) for other in (self.longer, self.shorter)
+        )
+        # As a whole: at single places the change may vanish by chance.
+        nearer = longer if np.linalg.norm(longer) <= np.linalg.norm(shorter) else shorter
+        return np.maximum(apart, nearer) if np.isfinite(nearer).all() else apart
+
+    def __repr__(self) -> str:
+        lines = ["Estimated errors, relative to the root mean square of each field:"]
+        lines += [f"  {n}: {e.rms:.1e} rms, {e.max:.1e} max" for n, e in self.fields.items()]
+        return "\n".join([*lines, *([f"  {self.reason}"] if self.reason else [])])
+
+
+def estimate_error(solution: "Solution", *, seed: int = 0) -> ErrorEstimate:
+    """Estimate the error of a solution by three linear solves.
+
+    **Arguments:**
+
+    - `solution`: of a problem with points that can be drawn anew, or with enough points of its own
+      to leave half of them out.
+    - `seed`: of the other points.
+    """
+    problem = solution.problem
+    blocks = _other_points(problem, solution.blocks, seed)
+    elsewhere = _solved_from(solution, problem, blocks)
+    reasons = []
+    if not any(a is not b for a, b in zip(blocks, solution.blocks, strict=True)):
+        reasons.append("There are no other points: what the points miss is not seen.")
+    pair: list[Solution | None] = []
+    for factor in (_FACTOR, 1.0 / _FACTOR):
+        kernels = stretched(problem.kernels, factor)
+        other = None if kernels is None else problem.with_kernels(kernels)
+        pair.append(None if other is None else _solved_from(solution, other, solution.blocks))
+    if pair[0] is None:
+        reasons.append("The kernels have no lengthscales: whether they suit is not seen.")
+    places = _places(problem, solution.blocks, seed)
+    found = ErrorEstimate(solution, elsewhere, pair[0], pair[1], places, {}, " ".join(reasons))
+    for name in field_names(problem):
+        size = np.sqrt(np.mean(np.abs(np.asarray(solution[name](places))) ** 2))
+        apart = found.of(lambda s, name=name: s[name](places)) / max(float(size), 1e-300)
+        worst = np.where(np.isfinite(apart), apart, np.inf)
+        found.fields[name] = FieldError(float(np.sqrt(np.mean(worst**2))), float(worst.max()))
+    return found
+
+
+def _other_points(
+    problem: Problem, blocks: tuple[Collocation, ...], seed: int
+) -> tuple[Collocation, ...]:
+    """As many points as before, drawn anew; of points of a condition's own a half."""
+    rng = np.random.default_rng([seed, 23])
+    found = []
+    for condition, block in zip(problem.conditions, blocks, strict=True):
+        if not problem.has_own_points(condition.name):
+            drawn = problem.collocated(
+                condition.name, block.count, seed=seed + _SEED, sampling="halton"
+            )
+            found.append(drawn)
+        elif np.any(np.asarray(block.noise) > 0) or block.count < _FEW:
+            found.append(block)
+        else:
+            half = rng.choice(block.count, size=block.count // 2, replace=False)
+            found.append(block.take(np.sort(half)))
+    return problem.with_present_noise(tuple(found))
+
+
+def _places(problem: Problem, blocks: tuple[Collocation, ...], seed: int) -> np.ndarray:
+    """Where errors are looked at: all over the domain, as far as it is known."""
+    full = [
+        condition.name
+        for condition in problem.conditions
+        if getattr(condition.region, "parameters", 0) == len(problem.space.coordinates)
+    ]
+    if not full:
+        return np.concatenate([np.asarray(block.points) for block in blocks])
+    drawn = [
+        problem.conditions[problem.condition_index(name)].region.sample(
+            -(-_PLACES // len(full)), np.random.default_rng([seed, 29]), "halton"
+        )
+        for name in full
+    ]
+    return np.concatenate([sample.points for sample in drawn])
+
+
+def _solved_from(
+    solution: "Solution", problem: Problem, blocks: tuple[Collocation, ...]
+) -> "Solution":
+    """The problem linearized at a solution, solved for other points or kernels."""
+    nugget = float(np.clip(float(solution.nugget), 1e-12, 1e-6))
+    discretization = discretize(problem, blocks, linear_solver=Automatic(nugget))
+    plan = discretization.plan.prepared(discretization.problem.kernels)
+    parts = discretization.parts._replace(plan=plan).padded()
+    entries = tuple(
+        solution.jets(residual.nonlinear_terms, block.points)
+        for residual, block in zip(problem.residuals, parts.blocks, strict=True)
+    )
+    zero = zero_state(parts.residuals, parts.blocks, plan)
+    state = eqx.tree_at(lambda s: s.jets, zero, entries)
+    outcome = take_step(
+        parts.residuals,
+        parts.kernels,
+        parts.blocks,
+        state,
+        plan,
+        damping=array(np.zeros(())),
+        lengths=array(np.ones(_TRIALS)),
+        sweeps=array(np.asarray(plan.refinement)),
+        yardstick=array(np.zeros(state.linear.shape)),
+    )
+    weights = outcome.state.weights
+    if parts.blocks is not discretization.blocks:
+        weights = tuple(
+            array(np.asarray(each)[: len(block.points)])
+            for each, block in zip(weights, blocks, strict=True)
+        )
+    return replace(
+        solution,
+        problem=discretization.problem,
+        blocks=blocks,
+        expansion=plan.function(parts.residuals, blocks, weights),
+    )

@@ -25,12 +25,13 @@ def environment() -> dict[str, str]:
     }
 
 
-def write(name: str, report: dict[str, Any]) -> None:
-    """Print a report as JSON and keep it in `results/NAME.json`."""
+def write(name: str, report: dict[str, Any], quiet: bool = False) -> None:
+    """Print a report as JSON unless `quiet`, and keep it in `results/NAME.json`."""
     text = json.dumps({**report, "environment": environment()}, indent=2)
     RESULTS.mkdir(exist_ok=True)
     (RESULTS / f"{name}.json").write_text(text + "\n")
-    print(text)
+    if not quiet:
+        print(text)
 
 
 Run = Callable[[int], dict[str, Any]]

@@ -111,7 +111,16 @@ def discretize(
     if not isinstance(points, tuple):
         points = problem.collocate(points, seed=seed, sampling=sampling)
     blocks = problem.with_present_noise(points)
-    problem = problem.balanced(blocks)
+    return planned(problem.balanced(blocks), blocks, linear_solver, seed)
+
+
+def planned(
+    problem: Problem,
+    blocks: tuple[Collocation, ...],
+    linear_solver: LinearSolver | None = None,
+    seed: int = 0,
+) -> Discretization:
+    """A problem with its points, and a linear solver that suits them."""
     linear_solver = Automatic() if linear_solver is None else linear_solver
     rows = problem.row_count(blocks)
     if needs_numbers(linear_solver, rows) and traced(problem, blocks):

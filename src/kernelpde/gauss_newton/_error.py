@@ -17,7 +17,7 @@ import equinox as eqx
 import numpy as np
 
 from kernelpde.arrays import array
-from kernelpde.gauss_newton._discretization import discretize
+from kernelpde.gauss_newton._discretization import planned
 from kernelpde.gauss_newton._pictures import field_names
 from kernelpde.gauss_newton._step import take_step, zero_state
 from kernelpde.kernels import stretched
@@ -196,7 +196,7 @@ def _solved_from(
 ) -> "Solution":
     """The problem linearized at a solution, solved for other points or kernels."""
     nugget = float(np.clip(float(solution.nugget), 1e-12, 1e-6))
-    discretization = discretize(problem, blocks, linear_solver=Automatic(nugget))
+    discretization = planned(problem, blocks, Automatic(nugget))
     plan = discretization.plan.prepared(discretization.problem.kernels)
     parts = discretization.parts._replace(plan=plan).padded()
     entries = tuple(

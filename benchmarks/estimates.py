@@ -1,0 +1,183 @@
+"""Estimated errors against true ones, and what becomes of an accuracy that is asked for.
+
+    python benchmarks/estimates.py effectivity [--names box2,corner] [--seeds 400:412]
+    python benchmarks/estimates.py asked [--names ...] [--seeds ...]
+
+The random problems of `robustness.py`, and L-shaped domains with a singularity in their corner.
+
+`effectivity`: kernels learned with the points of each problem; and four lengthscales that were not
+learned. Estimated over true error, for solutions that are marked converged.
+
+`asked`: solutions to 1e-3, 1e-5 and 1e-7, each within 30 seconds: what was claimed, the true error,
+rows, CPU seconds of the whole, and of one solve at the final points with the final kernels.
+"""
+
+import argparse
+import time
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from _report import write
+from robustness import NAMES, Case, begun, log_uniform
+
+import kernelpde as kp
+
+jax.config.update("jax_enable_x64", True)
+
+FRACTIONS = (0.05, 0.12, 0.3, 0.8)
+ASKED = (1e-3, 1e-5, 1e-7)
+SECONDS = 30.0
+
+
+def corner(seed: int) -> Case:
+    """Laplace's equation in an L-shape of any size: r^a sin(a θ), singular in the corner."""
+    rng = np.random.default_rng([seed, 11])
+    A, S = log_uniform(rng, 1e-3, 1e3), log_uniform(rng, 1e-3, 1e3)
+    a = float(rng.uniform(0.6, 0.9))
+
+    def exact(x):
+        p, q = x[0] / S - 1.0, x[1] / S - 1.0
+        radius = jnp.sqrt(p**2 + q**2 + 1e-300)
+        # The jump of the angle lies in the quarter that is cut out.
+        angle = jnp.arctan2(-p - q, q - p)
+        return A * radius**a * jnp.cos(a * angle)
+
+    def domain(scales):
+        s = S * scales[0]
+        return kp.Box(x=(0, 2 * s), y=(0, 2 * s)) - kp.Box(x=(s, 3 * s), y=(-s, s))
+
+    return Case(
+        domain,
+        {"u": exact},
+        lambda x, u: (u.laplacian,),
+        {"eq": 200, "bd": 100},
+        np.array([2 * S, 2 * S]),
+        one_scale=True,
+        facts={"exponent": a},
+    )
+
+
+def problem_of(name: str, seed: int) -> tuple[Case, list, str]:
+    if name != "corner":
+        return begun(name, seed)
+    found = corner(seed)
+    return found, found.lengthscales([0.3]), ("halton", "uniform")[seed % 2]
+
+
+def effectivity(name: str, seed: int) -> list[dict[str, Any]]:
+    """Estimates of one problem, for kernels good and bad."""
+    found, start, sampling = problem_of(name, seed)
+    problem = found.problem(start)
+    solutions: list[tuple[Any, kp.Solution]] = []
+    learned = kp.learn(problem, found.points, seed=seed, sampling=sampling, throw=False)
+    assert learned.solution is not None
+    solutions.append(("learned", learned.solution))
+    for fraction in FRACTIONS:
+        kernels = [kp.Gaussian(k) for k in found.lengthscales([fraction] * len(found.exact))]
+        other = problem.with_kernels(kernels)
+        options = {"seed": seed, "sampling": sampling, "throw": False}
+        solutions.append((fraction, kp.solve(other, found.points, **options)))
+    rows = []
+    for what, solution in solutions:
+        begin = time.process_time()
+        estimate = solution.error_estimate
+        rows.append(
+            {
+                "name": name,
+                "seed": seed,
+                "kernel": what,
+                "result": solution.result.name,
+                "converged": bool(solution.converged),
+                "estimate": estimate.largest,
+                "error": found.error(solution),
+                "seconds": time.process_time() - begin,
+            }
+        )
+    return rows
+
+
+def asked(name: str, seed: int) -> list[dict[str, Any]]:
+    """What becomes of three accuracies."""
+    found, start, _ = problem_of(name, seed)
+    rows = []
+    for accuracy in ASKED:
+        problem = found.problem(start)
+        wanted = kp.Accuracy(accuracy, at_most=SECONDS)
+        begin = time.process_time()
+        solution = kp.solve(problem, accuracy=wanted, seed=seed, throw=False)
+        seconds = time.process_time() - begin
+        once = []
+        for _ in range(2):
+            begin = time.process_time()
+            kp.solve(solution.problem, solution.blocks, throw=False)
+            once.append(time.process_time() - begin)
+        rows.append(
+            {
+                "name": name,
+                "seed": seed,
+                "asked": accuracy,
+                "claimed": bool(solution.converged),
+                "result": solution.result.name,
+                "estimate": solution.error_estimate.largest,
+                "error": found.error(solution),
+                "rows": solution.problem.row_count(solution.blocks),
+                "CPU seconds, compilation included": seconds,
+                "CPU seconds of one solve": once[-1],
+            }
+        )
+    return rows
+
+
+def summary(case: str, runs: list[dict[str, Any]]) -> dict[str, Any]:
+    if case == "effectivity":
+        good = [run for run in runs if run["converged"]]
+        ratios = np.array([run["estimate"] / run["error"] for run in good])
+        return {
+            "problems": len({(run["name"], run["seed"]) for run in runs}),
+            "solutions": len(runs),
+            "converged": len(good),
+            "between 0.5 and 10": float(np.mean((ratios >= 0.5) & (ratios <= 10))),
+            "below 0.1": int(np.sum(ratios < 0.1)),
+            "quantiles 0, 1, 5, 50, 95, 99, 100%": np.quantile(
+                ratios, [0, 0.01, 0.05, 0.5, 0.95, 0.99, 1]
+            ).tolist(),
+        }
+    report: dict[str, Any] = {"problems": len({(run["name"], run["seed"]) for run in runs})}
+    for accuracy in ASKED:
+        some = [run for run in runs if run["asked"] == accuracy]
+        claimed = [run for run in some if run["claimed"]]
+        report[f"{accuracy:.0e}"] = {
+            "claimed": len(claimed),
+            "of": len(some),
+            "within twice what was asked": float(
+                np.mean([run["error"] <= 2 * accuracy for run in claimed])
+            )
+            if claimed
+            else None,
+            "worst error claimed": max((run["error"] for run in claimed), default=None),
+            "median rows": float(np.median([run["rows"] for run in claimed])) if claimed else None,
+        }
+    return report
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("case", choices=("effectivity", "asked"))
+    parser.add_argument("--names", default=",".join([*NAMES, "corner"]))
+    parser.add_argument("--seeds", default="400:412")
+    given = parser.parse_args()
+    first, last = map(int, given.seeds.split(":"))
+    study = {"effectivity": effectivity, "asked": asked}[given.case]
+    runs: list[dict[str, Any]] = []
+    for name in given.names.split(","):
+        for seed in range(first, last):
+            runs += study(name, seed)
+            report = {"seeds": given.seeds, **summary(given.case, runs), "runs": runs}
+            write(f"estimates-{given.case}", report, quiet=True)
+    print({key: value for key, value in summary(given.case, runs).items()})
+
+
+if __name__ == "__main__":
+    main()

@@ -8,7 +8,7 @@ The random problems of `robustness.py`, and L-shaped domains with a singularity 
 `effectivity`: kernels learned with the points of each problem; and four lengthscales that were not
 learned. Estimated over true error, for solutions that are marked converged.
 
-`asked`: solutions to 1e-3, 1e-5 and 1e-7, each within 30 seconds: what was claimed, the true error,
+`asked`: solutions to 1e-3, 1e-5 and 1e-7, each within two minutes: what was claimed, the true error,
 rows, CPU seconds of the whole, and of one solve at the final points with the final kernels.
 """
 
@@ -28,7 +28,7 @@ jax.config.update("jax_enable_x64", True)
 
 FRACTIONS = (0.05, 0.12, 0.3, 0.8)
 ASKED = (1e-3, 1e-5, 1e-7)
-SECONDS = 30.0
+SECONDS = 120.0
 
 
 def corner(seed: int) -> Case:

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from kernelpde.compiling import rung
 from kernelpde.geometry import Patch, Patches
 from kernelpde.problem import Problem
 
@@ -22,7 +23,10 @@ def counts(problem: Problem, along: float) -> dict[str, int]:
         if problem.has_own_points(condition.name):
             continue
         patches = region.patches if isinstance(region, Patches) else (region,)
-        found[condition.name] = sum(_count(patch, problem, along) for patch in patches)
+        total = sum(_count(patch, problem, along) for patch in patches)
+        # Round numbers: problems of other shapes then need no other programs.
+        single = all(getattr(patch, "parameters", 1) == 0 for patch in patches)
+        found[condition.name] = total if single else rung(total)
     return found
 
 

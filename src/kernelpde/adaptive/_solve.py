@@ -40,6 +40,10 @@ _MORE = 2.0
 _STEPS = 4
 """Steps of learning on a level that begins with the kernels of the last."""
 
+_ARITHMETIC = 1000
+"""With more rows than this in training a level takes the time of its factorizations, which grows
+with the cube of their number; with fewer that of compilation and Python, which hardly grows."""
+
 _PROGRESS = 0.9
 """A level that leaves more of the estimated error than this has gained nothing; after two of them
 more points do not help."""
@@ -195,7 +199,8 @@ def _levels(
             break
         last, along = time.perf_counter() - started, along * _MORE ** (1.0 / dimension)
         spent = time.perf_counter() - begun
-        if asked.at_most is not None and spent + _MORE**2 * last > asked.at_most:
+        longer = _MORE**3 if problem.row_count(drawn) > _ARITHMETIC else _MORE
+        if asked.at_most is not None and spent + longer * last > asked.at_most:
             why = "a further level would take longer than allowed"
             break
     return _limited(best, asked, why)

@@ -8,7 +8,7 @@ The random problems of `robustness.py`, and L-shaped domains with a singularity 
 `effectivity`: kernels learned with the points of each problem; and four lengthscales that were not
 learned. Estimated over true error, for solutions that are marked converged.
 
-`asked`: solutions to 1e-3, 1e-5 and 1e-7, each within two minutes: what was claimed, the true error,
+`asked`: solutions to 1e-3, 1e-5 and 1e-7, each within two minutes: what was claimed, true error,
 rows, CPU seconds of the whole, and of one solve at the final points with the final kernels.
 """
 
@@ -176,7 +176,7 @@ def main() -> None:
             runs += study(name, seed)
             report = {"seeds": given.seeds, **summary(given.case, runs), "runs": runs}
             write(f"estimates-{given.case}", report, quiet=True)
-    print({key: value for key, value in summary(given.case, runs).items()})
+    print(summary(given.case, runs))
 
 
 if __name__ == "__main__":

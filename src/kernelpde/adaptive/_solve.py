@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,6 @@ from kernelpde.errors import InputError, SolveError
 from kernelpde.gauss_newton import (
     RESULT,
     Discretization,
-    ErrorEstimate,
     Points,
     Record,
     Solution,
@@ -141,18 +140,6 @@ def solve(
     return solution
 
 
-@dataclass
-class _Best:
-    """The best level so far."""
-
-    solution: Solution
-    estimate: ErrorEstimate
-
-    @property
-    def error(self) -> float:
-        return self.estimate.largest if self.solution.converged else np.inf
-
-
 def _levels(
     problem: Problem,
     asked: Accuracy,
@@ -164,14 +151,13 @@ def _levels(
     """From few points to many, until the estimated error is as small as was asked for."""
     dimension = len(problem.space.coordinates)
     along, begun = _FIRST.get(dimension, 3.0), time.perf_counter()
-    best: _Best | None = None
-    idle, last = 0, 0.0
-    why = "it would take more than the rows allowed"
+    best: Solution | None = None
+    idle, lowest = 0, np.inf
     while True:
         started = time.perf_counter()
         drawn = problem.collocate(counts(problem, along), seed=seed, sampling=sampling)
         if best is not None and 2 * problem.row_count(drawn) > asked.max_rows:
-            break
+            return _limited(best, asked, "a further level would have more rows than allowed")
         found = learn(
             problem,
             drawn,
@@ -182,35 +168,37 @@ def _levels(
             max_steps=None if best is None else _STEPS,
             throw=False,
         )
-        assert found.solution is not None
-        level = _Best(found.solution, found.solution.error_estimate)
-        if level.error <= asked.relative:
-            return level.solution
-        idle = 0 if best is None or level.error < _PROGRESS * best.error else idle + 1
-        best = level if best is None or level.error < best.error else best
-        if found.solution.converged:
-            problem, start = found.problem, found.solution
+        level = found.solution
+        assert level is not None
+        if level.converged and level.error_estimate.largest <= asked.relative:
+            return level
+        gained = best is None or level.error_estimate.largest < _PROGRESS * lowest
+        lowest = min(lowest, level.error_estimate.largest)
+        idle = 0 if gained else idle + 1
+        best = level if best is None or _error(level) < _error(best) else best
+        if level.converged:
+            problem, start = found.problem, level
             method = replace(method, multistart=False)
         if idle >= 2:
-            why = "more points do not lower it: rounding, or what kernels of this kind can do"
-            break
+            return _limited(best, asked, "more points do not help, by rounding or by the kernel")
         if not counts(problem, along):
-            why = "every condition comes with its points"
-            break
-        last, along = time.perf_counter() - started, along * _MORE ** (1.0 / dimension)
-        spent = time.perf_counter() - begun
+            return _limited(best, asked, "every condition comes with its points")
+        along *= _MORE ** (1.0 / dimension)
+        now = time.perf_counter()
         longer = _MORE**3 if problem.row_count(drawn) > _ARITHMETIC else _MORE
-        if asked.at_most is not None and spent + longer * last > asked.at_most:
-            why = "a further level would take longer than allowed"
-            break
-    return _limited(best, asked, why)
+        if asked.at_most is not None and now - begun + longer * (now - started) > asked.at_most:
+            return _limited(best, asked, "a further level would take longer than allowed")
 
 
-def _limited(best: _Best, asked: Accuracy, why: str) -> Solution:
+def _error(solution: Solution) -> tuple[bool, float]:
+    """By which levels are compared: of those that have not converged less is known."""
+    return not solution.converged, solution.error_estimate.largest
+
+
+def _limited(best: Solution, asked: Accuracy, why: str) -> Solution:
     """The best solution, with a result that says that it is not as good as asked for."""
-    solution = best.solution
-    if solution.converged:
-        solution = replace(solution, code=code_of(RESULT.accuracy_limit))
-        reason = f"{asked.relative:.0e} was asked for: {why}. {best.estimate.reason}".strip()
-        vars(solution)["error_estimate"] = replace(best.estimate, reason=reason)
+    code = code_of(RESULT.accuracy_limit) if best.converged else best.code
+    reason = f"{asked.relative:.0e} was asked for: {why}. {best.error_estimate.reason}".strip()
+    solution = replace(best, code=code)
+    vars(solution)["error_estimate"] = replace(best.error_estimate, reason=reason)
     return solution

@@ -17,6 +17,8 @@ import equinox as eqx
 import numpy as np
 
 from kernelpde.arrays import array
+from kernelpde.compiling import traced
+from kernelpde.errors import InputError
 from kernelpde.gauss_newton._discretization import planned
 from kernelpde.gauss_newton._pictures import field_names
 from kernelpde.gauss_newton._step import take_step, zero_state
@@ -107,13 +109,13 @@ class ErrorEstimate(Mapping[str, FieldError]):
         here = np.asarray(quantity(self.solution))
         apart = np.abs(np.asarray(quantity(self.elsewhere)) - here) / np.sqrt(2)
         if self.longer is None or self.shorter is None:
-            return apart
+            return np.asarray(apart)
         longer, shorter = (
             np.abs(np.asarray(quantity(other)) - here) for other in (self.longer, self.shorter)
         )
         # As a whole: at single places the change may vanish by chance.
         nearer = longer if np.linalg.norm(longer) <= np.linalg.norm(shorter) else shorter
-        return np.maximum(apart, nearer) if np.isfinite(nearer).all() else apart
+        return np.asarray(np.maximum(apart, nearer) if np.isfinite(nearer).all() else apart)
 
     def __repr__(self) -> str:
         lines = ["Estimated errors, relative to the root mean square of each field:"]
@@ -130,10 +132,17 @@ def estimate_error(solution: "Solution", *, seed: int = 0) -> ErrorEstimate:
       to leave half of them out.
     - `seed`: of the other points.
     """
+    if traced(solution) or np.ndim(solution.code):
+        raise InputError(
+            "error_estimate: this solution is one of many, or inside of a transformation of JAX. "
+            "Estimate the error of a single one, outside."
+        )
     problem = solution.problem
     blocks = _other_points(problem, solution.blocks, seed)
     elsewhere = _solved_from(solution, problem, blocks)
     reasons = []
+    if not solution.converged:
+        reasons.append("The solution has not converged: its error may be larger than this.")
     if not any(a is not b for a, b in zip(blocks, solution.blocks, strict=True)):
         reasons.append("There are no other points: what the points miss is not seen.")
     pair: list[Solution | None] = []

@@ -1,0 +1,234 @@
+"""Estimated errors against true ones, and solutions to an accuracy."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import kernelpde as kp
+from kernelpde.gauss_newton import estimate_error
+
+SQUARE = kp.Box(x=(0.0, 1.0), y=(0.0, 1.0))
+LINE = kp.Box(x=(0.0, 1.0))
+PLACES = np.random.default_rng(3).random((300, 2))
+
+
+def wave(x):
+    return jnp.sin(5 * x[0]) * jnp.cos(4 * x[1]) + 0.3 * x[0]
+
+
+def cubic(kernel, exact=wave, boundary=None, interior=None) -> kp.Problem:
+    """-Δu + u³ = f with a known solution."""
+
+    def equation(x, u):
+        source = -jnp.trace(jax.hessian(exact)(x)) + exact(x) ** 3
+        return -u.laplacian + u.value**3 - source
+
+    return kp.Problem(
+        kp.Condition("equation", interior or SQUARE.interior, equation),
+        kp.Condition("boundary", boundary or SQUARE.boundary, lambda x, u: u.value - exact(x)),
+        fields=[kp.Field("u", kernel)],
+    )
+
+
+def true_error(solution, exact=wave, places=PLACES) -> float:
+    known = np.asarray(jax.vmap(exact)(places))
+    found = np.asarray(solution["u"](places))
+    return float(np.linalg.norm(found - known) / np.linalg.norm(known))
+
+
+def ratio(solution, exact=wave, places=PLACES) -> float:
+    return solution.error_estimate["u"].rms / true_error(solution, exact, places)
+
+
+@pytest.mark.parametrize("lengthscale", [0.1, 0.2, 0.4, 0.8])
+@pytest.mark.parametrize("count", [60, 240])
+def test_effectivity(lengthscale, count):
+    """True errors from 1e-1 to 1e-8, by too few points or by a kernel that does not suit."""
+    points = {"equation": count, "boundary": count // 3}
+    solution = kp.solve(cubic(kp.Gaussian(lengthscale)), points, seed=4, throw=False)
+    # A solution that is marked as bad may be worse than it looks.
+    assert (0.5 if solution.converged else 0.25) < ratio(solution) < 10
+
+
+KERNELS = {
+    "matern": kp.Matern(3.5, 0.5),
+    "scaled": 3.0 * kp.Gaussian([0.3, 0.4]),
+    "sum": kp.Gaussian(0.3) + kp.Matern(4.5, 1.0),
+    "frozen": kp.freeze(kp.Gaussian(0.3)),
+    "gibbs": kp.Gibbs(kp.Bumps(0.3, [(0.0, 1.0), (0.0, 1.0)], (3, 3))),
+}
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_effectivity_of_other_kernels(kernel):
+    points = {"equation": 200, "boundary": 70}
+    solution = kp.solve(cubic(KERNELS[kernel]), points, throw=False)
+    assert 0.5 < ratio(solution) < 10
+
+
+@pytest.mark.parametrize(
+    "linear_solver", [kp.LowRank(1e-10), kp.Sparse(1e-8, radius=4.0)], ids=["low rank", "sparse"]
+)
+def test_effectivity_with_other_solvers(linear_solver):
+    kernel = kp.Gaussian(0.4) if isinstance(linear_solver, kp.LowRank) else kp.Matern(3.5, 0.5)
+    solution = kp.solve(
+        cubic(kernel),
+        {"equation": 300, "boundary": 100},
+        linear_solver=linear_solver,
+        throw=False,
+    )
+    assert 0.5 < ratio(solution) < 10
+
+
+def test_complex_periodic_fields():
+    """-u'' + u = f on a circle, with a complex solution."""
+    circle = kp.Box(x=(0.0, 2 * np.pi), periodic="x")
+
+    def exact(x):
+        return jnp.exp(jnp.sin(2 * x[0])) + 1j * jnp.cos(3 * x[0])
+
+    def second(part):
+        return lambda x: jax.grad(jax.grad(lambda s: part(exact(jnp.array([s])))))(x[0])
+
+    def equation(x, u):
+        source = -second(jnp.real)(x) - 1j * second(jnp.imag)(x) + exact(x)
+        return -u.laplacian + u.value - source
+
+    problem = kp.Problem(
+        kp.Condition("equation", circle.interior, equation),
+        fields=[kp.ComplexField("u", kp.Gaussian(0.6))],
+    )
+    solution = kp.solve(problem, {"equation": 30}, throw=False)
+    places = np.linspace(0, 2 * np.pi, 200)[:, None]
+    known = np.asarray(jax.vmap(exact)(places))
+    error = np.abs(np.asarray(solution["u"](places)) - known)
+    true = np.sqrt(np.mean(error**2) / np.mean(np.abs(known) ** 2))
+    assert 0.5 < solution.error_estimate["u"].rms / true < 10
+    assert solution["u"].error(places).shape == (200,)
+
+
+def test_where_and_what():
+    """The estimate as a function of place, and of quantities that are derived."""
+    solution = kp.solve(cubic(kp.Gaussian(0.2)), {"equation": 150, "boundary": 50}, throw=False)
+    error = np.abs(np.asarray(solution["u"](PLACES)) - np.asarray(jax.vmap(wave)(PLACES)))
+    estimated = solution["u"].error(PLACES)
+    assert np.corrcoef(np.log(error), np.log(estimated))[0, 1] > 0.6
+    assert 0.3 < solution.error_estimate["u"].max * _size() / error.max() < 10
+
+    def flux(s):
+        ends = np.stack([np.ones(50), np.linspace(0, 1, 50)], axis=1)
+        return s["u"].d("x")(ends).mean()
+
+    height = np.linspace(0, 1, 50)
+    exact = np.mean(5 * np.cos(5) * np.cos(4 * height) + 0.3)
+    found = float(solution.error_estimate.of(flux))
+    assert 0.1 < found / abs(float(flux(solution)) - exact) < 100
+    assert "u: " in str(solution.error_estimate)
+    assert "Estimated errors" in str(solution)
+
+
+def _size() -> float:
+    return float(np.sqrt(np.mean(np.asarray(jax.vmap(wave)(PLACES)) ** 2)))
+
+
+def test_own_points_are_halved():
+    rng = np.random.default_rng(5)
+    edge = SQUARE.boundary.sample(60, rng, "uniform").points
+    inside = kp.PointCloud(rng.random((180, 2)))
+    problem = cubic(kp.Gaussian(0.3), boundary=kp.PointCloud(edge), interior=inside)
+    solution = kp.solve(problem, throw=False)
+    assert 0.5 < ratio(solution) < 1000
+    assert solution.error_estimate.elsewhere.blocks[0].count == 90
+
+
+def test_what_cannot_be_judged_is_said(tmp_path):
+    points = {"equation": 60, "boundary": 20}
+    problem = cubic(kp.Polynomial(6, 1.0))
+    estimate = estimate_error(kp.solve(problem, points, throw=False))
+    assert "no lengthscales" in str(estimate)
+    assert "not converged" in str(estimate)
+    good = kp.solve(cubic(kp.Gaussian(0.4)), points)
+    kp.save_solution(tmp_path / "u.kpde", good)
+    again = kp.load_solution(tmp_path / "u.kpde", cubic(kp.Gaussian(0.4)))
+    np.testing.assert_allclose(
+        again.error_estimate["u"].rms, good.error_estimate["u"].rms, rtol=1e-6
+    )
+    with pytest.raises(kp.InputError, match="inside of a transformation"):
+        jax.jit(lambda s: s.error_estimate.largest)(good)
+
+
+@pytest.mark.parametrize("accuracy", [1e-2, 1e-4, 1e-6])
+def test_an_accuracy_is_reached(accuracy):
+    solution = kp.solve(cubic(kp.Gaussian(1.0)), accuracy=accuracy)
+    assert solution.converged
+    assert solution.error_estimate["u"].rms <= accuracy
+    assert true_error(solution) <= 2 * accuracy
+    assert solution.problem.row_count(solution.blocks) < 700
+
+
+def test_an_accuracy_of_two_fields_on_a_line():
+    """Both fields are as accurate as asked for, though one is a thousand times smaller."""
+
+    def small(x):
+        return 1e-3 * jnp.cos(7 * x[0])
+
+    def large(x):
+        return jnp.sin(3 * x[0])
+
+    def equation(x, u, v):
+        first = -u.laplacian + 1e3 * v.value - 9 * large(x) - 1e3 * small(x)
+        return first, -v.laplacian + v.value - 50 * small(x)
+
+    problem = kp.Problem(
+        kp.Condition("equation", LINE.interior, equation),
+        kp.Condition(
+            "ends", LINE.boundary, lambda x, u, v: (u.value - large(x), v.value - small(x))
+        ),
+        fields=[kp.Field("u", kp.Gaussian(0.5)), kp.Field("v", kp.Gaussian(0.5))],
+    )
+    solution = kp.solve(problem, accuracy=1e-5)
+    places = np.linspace(0, 1, 101)[:, None]
+    for name, exact in (("u", large), ("v", small)):
+        known = np.asarray(jax.vmap(exact)(places))
+        error = np.asarray(solution[name](places)) - known
+        assert np.sqrt(np.mean(error**2) / np.mean(known**2)) < 2e-5
+
+
+def test_what_is_not_reached_is_said():
+    def corner(x):
+        return jnp.sqrt(x[0] ** 2 + x[1] ** 2 + 1e-30) ** 0.7
+
+    problem = cubic(kp.Gaussian(0.3), corner)
+    wanted = kp.Accuracy(1e-9, max_rows=400)
+    with pytest.raises(kp.SolveError, match="NOT converged") as refusal:
+        kp.solve(problem, accuracy=wanted)
+    solution = refusal.value.solution
+    assert not solution.converged
+    assert "1e-09 was asked for" in str(solution)
+    assert 0.1 < ratio(solution, corner) < 20
+    assert solution.problem.row_count(solution.blocks) <= 400
+    rest = kp.solve(problem, accuracy=kp.Accuracy(1e-9, at_most=1e-3), throw=False)
+    assert "longer than allowed" in str(rest)
+
+
+def test_more_accurate_than_rounding():
+    wanted = kp.Accuracy(1e-13, max_rows=300)
+    solution = kp.solve(cubic(kp.Gaussian(0.5)), accuracy=wanted, throw=False)
+    assert solution.result is kp.RESULT.accuracy_limit
+    assert not solution.converged
+    assert "more rows than allowed" in str(solution)
+    assert 0.5 < ratio(solution) < 10
+
+
+def test_noise_has_a_posterior_instead():
+    data = kp.PointCloud(np.linspace(0, 1, 9)[:, None])
+    problem = kp.Problem(
+        kp.Condition("equation", LINE.interior, lambda x, u: -u.laplacian + u.value),
+        kp.Condition("data", data, lambda x, u: u.value - x[0], noise=0.1),
+        fields=[kp.Field("u", kp.Gaussian(0.3))],
+    )
+    with pytest.raises(kp.InputError, match="with noise the posterior says"):
+        kp.solve(problem, accuracy=1e-3)
+    estimate = kp.solve(problem, {"equation": 12}, throw=False).error_estimate
+    assert np.isfinite(estimate["u"].rms)

@@ -14,6 +14,10 @@ from kernelpde.reproduce import median_errors
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 
+CENTER = 0.722219
+"""u(0.5, 0.5) of the README's problem: second differences on 64², 128² and 256² squares and Newton's
+method, extrapolated in h² twice: 0.722218996, 0.722219007."""
+
 
 def blocks(page: Path) -> list[str]:
     return re.findall(r"```python\n(.*?)```", page.read_text(), flags=re.DOTALL)
@@ -36,8 +40,10 @@ def test_code_of_the_readme(capsys, tmp_path):
     (block,) = blocks(ROOT / "README.md")
     exec(compile(block, "README.md", "exec"), {})
     shown = capsys.readouterr().out
-    assert "Learned: converged" in shown
-    assert "equation: 400 points" in shown
+    assert "Solution: converged" in shown
+    assert float(re.search(r"u: (\S+) rms", shown)[1]) <= 1e-3
+    value, error = map(float, re.search(r"\[(\S+)\] ± \[(\S+)\]", shown).groups())
+    assert abs(value - CENTER) <= 3 * error
     assert (tmp_path / "u.png").stat().st_size > 10_000
 
 

@@ -48,6 +48,17 @@ def test_run_prints_one_json_object():
     assert report["seconds"]["run"] > 0
 
 
+def test_an_accuracy_from_the_command_line():
+    report = json.loads(kernelpde("run", "elliptic", "--accuracy", "1e-3", "--json").stdout)
+    assert report["converged"]
+    estimated = report["estimated errors"]["u"]["rms"]
+    assert estimated <= 1e-3
+    assert 0.5 < estimated / report["errors"]["u"]["relative"] < 10
+    assert report["points"]["equation"] >= 100
+    ended = kernelpde("run", "elliptic", "--accuracy", "1e-3", "--points", "boundary=9")
+    assert "--accuracy chooses points and kernel" in ended.stderr
+
+
 def test_an_inverse_problem_comes_with_its_uncertainty():
     run = kernelpde("run", "string", "--learn", "--seed", "3", "--json")
     assert run.returncode == 0, run.stderr

@@ -107,6 +107,9 @@ def run(
     points: Annotated[
         list[str] | None, typer.Option(help="CONDITION=COUNT; may be repeated.")
     ] = None,
+    accuracy: Annotated[
+        float | None, typer.Option(help="Relative error; points and kernel are chosen for it.")
+    ] = None,
     sampling: Annotated[
         str | None,
         typer.Option(help="uniform, as in the paper, sobol, halton, poisson, grid."),
@@ -148,6 +151,7 @@ def run(
         steps=steps,
         max_steps=max_steps,
         kernels=kernels,
+        accuracy=accuracy,
     )
     _finish(carried_out(job, out=out, quiet=as_json, save=save), out, as_json)
 

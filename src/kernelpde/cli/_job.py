@@ -12,12 +12,13 @@ from typing import Any
 import jax
 import numpy as np
 
+from kernelpde.adaptive import solve
 from kernelpde.archive import replacing, versions
 from kernelpde.cli._live import live
 from kernelpde.cli._source import example_of
 from kernelpde.errors import InputError
 from kernelpde.gallery import Example
-from kernelpde.gauss_newton import GaussNewton, LevenbergMarquardt, Solution, save_solution, solve
+from kernelpde.gauss_newton import GaussNewton, LevenbergMarquardt, Solution, save_solution
 from kernelpde.inference import Posterior, posterior
 from kernelpde.learning import (
     Bilevel,
@@ -35,6 +36,9 @@ from kernelpde.progress import Callback, JSONLines, Logging, together
 
 RUN, SOLUTION, REPORT = "run.kpde", "solution.kpde", "report.json"
 """Names in a directory of results."""
+
+_JUDGED = 10_000
+"""With more rows errors are not estimated unless asked for: that takes as long as the solve."""
 
 _FRESH = 10_000
 """What is added to the seed for the points of the final solve."""
@@ -69,8 +73,13 @@ class Job:
     steps: int = 50
     max_steps: int | None = None
     kernels: str | None = None
+    accuracy: float | None = None
 
     def __post_init__(self):
+        if self.accuracy is not None and (self.learning or self.points):
+            raise InputError(
+                "--accuracy chooses points and kernel: leave out --learn and --points."
+            )
         for what, given, known in (
             ("method", self.method, ("damped", "plain")),
             ("optimizer", self.optimizer, ("default", "adam")),
@@ -137,6 +146,11 @@ def carried_out(
             solution = learned.solution
         else:
             solution = _solved(job, example, counts, data, callback)
+    few = solution.problem.row_count(solution.blocks) <= _JUDGED
+    estimated = solution.error_estimate if few else {}
+    if job.accuracy is not None:
+        pairs = zip(solution.problem.conditions, solution.blocks, strict=True)
+        counts = {condition.name: block.count for condition, block in pairs}
     known = posterior(solution) if data and solution.converged else None
     errors = example.errors(solution)
     total = time.perf_counter() - started
@@ -149,6 +163,7 @@ def carried_out(
             for field, values in solution.problem.hyperparameters.items()
         },
         "errors": errors,
+        "estimated errors": {field: error._asdict() for field, error in estimated.items()},
         "residuals": solution.residuals,
         "between": solution.between,
         "nugget": solution.nugget,
@@ -229,7 +244,8 @@ def _solved(
 ) -> Solution:
     return solve(
         example.problem,
-        counts,
+        None if job.accuracy is not None else counts,
+        accuracy=job.accuracy,
         seed=job.seed,
         sampling=example.sampling if job.sampling is None else job.sampling,
         solver=GaussNewton() if job.method == "plain" else LevenbergMarquardt(),

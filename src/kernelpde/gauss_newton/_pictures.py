@@ -96,6 +96,10 @@ def plot_solution(
         if truth is not None:
             error = grid.masked(np.abs(values - truth))
             panels.append(Panel(f"error of {name}", error, "sizes", labeled(name, units)))
+        elif "error_estimate" in vars(solution):
+            error = grid.masked(solution[name].error(where))
+            title = f"estimated error of {name}"
+            panels.append(Panel(title, error, "decades", labeled(name, units)))
         if spread is not None and not line:
             deviation = grid.masked(spread)
             panels.append(

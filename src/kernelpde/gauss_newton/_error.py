@@ -11,6 +11,7 @@ Each of them takes one linear solve, at the state that was reached:
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import equinox as eqx
@@ -22,6 +23,7 @@ from kernelpde.errors import InputError
 from kernelpde.gauss_newton._discretization import planned
 from kernelpde.gauss_newton._pictures import field_names
 from kernelpde.gauss_newton._step import take_step, zero_state
+from kernelpde.geometry import Patch, Patches
 from kernelpde.kernels import stretched
 from kernelpde.linear_solvers import Automatic
 from kernelpde.problem import Collocation, Problem
@@ -33,8 +35,13 @@ _FACTOR = 1.4
 """By which lengthscales are changed. Less hardly changes a solution that is wrong; more makes even
 the better direction a bad one."""
 
-_PLACES = 400
-"""Errors are averaged over so many places."""
+_STEEP = 6.0
+"""A change of lengthscale counts for at most so many times the difference between points. Where the
+best lengthscale was learned and others are much worse, both changes are large and mean nothing."""
+
+_PLACES, _EDGES = 600, 380
+"""Errors are averaged over so many places, and their maximum sought at so many more, on boundaries:
+at most 1000, for which programs are compiled quickly."""
 
 _FEW = 10
 """With fewer points of its own a condition keeps them all: two ends of a line determine much."""
@@ -68,7 +75,8 @@ class ErrorEstimate(Mapping[str, FieldError]):
     - `solution`: what is judged.
     - `elsewhere`: the solution at other points.
     - `longer`, `shorter`: those with other lengthscales; `None` if kernels have none.
-    - `places`: where errors were looked at.
+    - `places`: where errors are averaged, all over the domain.
+    - `edges`: where they may be largest, on boundaries and in corners.
     - `reason`: what could not be judged; empty if everything could.
     """
 
@@ -77,6 +85,7 @@ class ErrorEstimate(Mapping[str, FieldError]):
     longer: "Solution | None"
     shorter: "Solution | None"
     places: np.ndarray
+    edges: np.ndarray
     fields: dict[str, FieldError]
     reason: str = ""
 
@@ -114,8 +123,12 @@ class ErrorEstimate(Mapping[str, FieldError]):
             np.abs(np.asarray(quantity(other)) - here) for other in (self.longer, self.shorter)
         )
         # As a whole: at single places the change may vanish by chance.
-        nearer = longer if np.linalg.norm(longer) <= np.linalg.norm(shorter) else shorter
-        return np.asarray(np.maximum(apart, nearer) if np.isfinite(nearer).all() else apart)
+        sizes = [float(np.linalg.norm(change)) for change in (longer, shorter)]
+        nearer = longer if sizes[0] <= sizes[1] else shorter
+        most = _STEEP * float(np.linalg.norm(apart))
+        if not np.isfinite(nearer).all():
+            return np.asarray(apart)
+        return np.maximum(apart, nearer * (min(1.0, most / min(sizes)) if most > 0 else 1.0))
 
     def __repr__(self) -> str:
         lines = ["Estimated errors, relative to the root mean square of each field:"]
@@ -152,13 +165,17 @@ def estimate_error(solution: "Solution", *, seed: int = 0) -> ErrorEstimate:
         pair.append(None if other is None else _solved_from(solution, other, solution.blocks))
     if pair[0] is None:
         reasons.append("The kernels have no lengthscales: whether they suit is not seen.")
-    places = _places(problem, solution.blocks, seed)
-    found = ErrorEstimate(solution, elsewhere, pair[0], pair[1], places, {}, " ".join(reasons))
+    places, edges = _places(problem, solution.blocks, seed)
+    found = ErrorEstimate(
+        solution, elsewhere, pair[0], pair[1], places, edges, {}, " ".join(reasons)
+    )
     for name in field_names(problem):
         size = np.sqrt(np.mean(np.abs(np.asarray(solution[name](places))) ** 2))
-        apart = found.of(lambda s, name=name: s[name](places)) / max(float(size), 1e-300)
-        worst = np.where(np.isfinite(apart), apart, np.inf)
-        found.fields[name] = FieldError(float(np.sqrt(np.mean(worst**2))), float(worst.max()))
+        both = np.concatenate([places, edges])
+        apart = found.of(lambda s, name=name: s[name](both)) / max(float(size), 1e-300)
+        apart = np.where(np.isfinite(apart), apart, np.inf)
+        rms = np.sqrt(np.mean(apart[: len(places)] ** 2))
+        found.fields[name] = FieldError(float(rms), float(apart.max()))
     return found
 
 
@@ -182,22 +199,31 @@ def _other_points(
     return problem.with_present_noise(tuple(found))
 
 
-def _places(problem: Problem, blocks: tuple[Collocation, ...], seed: int) -> np.ndarray:
-    """Where errors are looked at: all over the domain, as far as it is known."""
-    full = [
-        condition.name
-        for condition in problem.conditions
-        if getattr(condition.region, "parameters", 0) == len(problem.space.coordinates)
-    ]
-    if not full:
-        return np.concatenate([np.asarray(block.points) for block in blocks])
-    drawn = [
-        problem.conditions[problem.condition_index(name)].region.sample(
-            -(-_PLACES // len(full)), np.random.default_rng([seed, 29]), "halton"
-        )
-        for name in full
-    ]
-    return np.concatenate([sample.points for sample in drawn])
+def _places(
+    problem: Problem, blocks: tuple[Collocation, ...], seed: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Places all over the domain, as far as it is known; and on its boundaries, with all corners."""
+    rng = np.random.default_rng([seed, 29])
+    dimension = len(problem.space.coordinates)
+    inside, edges = [], [np.zeros((0, dimension))]
+    for condition in problem.conditions:
+        region = condition.region
+        patches = region.patches if isinstance(region, Patches) else (region,)
+        for patch in patches:
+            if not isinstance(patch, Patch):
+                continue
+            if patch.parameters == dimension:
+                inside.append(patch)
+            corners = np.array(list(product((0.0, 1.0), repeat=patch.parameters)))
+            ends = patch.chart(corners).points
+            edges.append(ends if patch.keeps is None else ends[patch.keeps(ends)])
+            if 0 < patch.parameters < dimension and patch.fraction() > 0:
+                edges.append(patch.sample(_EDGES // 8, rng, "halton").points)
+    if not inside:
+        return np.concatenate([np.asarray(block.points) for block in blocks]), edges[0]
+    each = _PLACES // len(inside)
+    found = [patch.sample(each, rng, "halton").points for patch in inside]
+    return np.concatenate(found), np.concatenate(edges)[:_EDGES]
 
 
 def _solved_from(

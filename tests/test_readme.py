@@ -15,7 +15,7 @@ ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 
 CENTER = 0.722219
-"""u(0.5, 0.5) of the README's problem: second differences on 64², 128² and 256² squares and Newton's
+"""u(0.5, 0.5) of the README's problem: second differences on 64², 128², 256² squares and Newton's
 method, extrapolated in h² twice: 0.722218996, 0.722219007."""
 
 

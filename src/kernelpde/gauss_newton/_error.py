@@ -169,9 +169,9 @@ def estimate_error(solution: "Solution", *, seed: int = 0) -> ErrorEstimate:
     found = ErrorEstimate(
         solution, elsewhere, pair[0], pair[1], places, edges, {}, " ".join(reasons)
     )
+    both = np.concatenate([places, edges])
     for name in field_names(problem):
         size = np.sqrt(np.mean(np.abs(np.asarray(solution[name](places))) ** 2))
-        both = np.concatenate([places, edges])
         apart = found.of(lambda s, name=name: s[name](both)) / max(float(size), 1e-300)
         apart = np.where(np.isfinite(apart), apart, np.inf)
         rms = np.sqrt(np.mean(apart[: len(places)] ** 2))
@@ -202,7 +202,7 @@ def _other_points(
 def _places(
     problem: Problem, blocks: tuple[Collocation, ...], seed: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Places all over the domain, as far as it is known; and on its boundaries, with all corners."""
+    """Places all over the domain, as far as it is known; and on boundaries, with corners."""
     rng = np.random.default_rng([seed, 29])
     dimension = len(problem.space.coordinates)
     inside, edges = [], [np.zeros((0, dimension))]

@@ -2,6 +2,7 @@
 
     python benchmarks/estimates.py effectivity [--names box2,corner] [--seeds 500:512]
     python benchmarks/estimates.py asked [--names ...] [--seeds ...]
+    python benchmarks/estimates.py speed [--other SOURCE]
 
 The random problems of `robustness.py`, and L-shaped domains with a singularity in their corner. The
 estimator was made on seeds 0 to 2 and four lengthscales that were not learned; its bound on what a
@@ -13,9 +14,18 @@ learned. Estimated over true error, for solutions that are marked converged.
 
 `asked`: solutions to 1e-3, 1e-5 and 1e-7, each within two minutes: what was claimed, true error,
 rows, CPU seconds of the whole, and of one solve at the final points with the final kernels.
+
+`speed`: everything compiled, CPU seconds of an accuracy that is asked for, as a ratio to one solve
+at the final points with the final kernels; for the elliptic problem of the paper to its published
+error also those of the default settings of learning in another checkout of the library, whose
+directory `src` is given. Each the median of seeds 0 to 4.
 """
 
 import argparse
+import json
+import os
+import subprocess
+import sys
 import time
 from typing import Any
 
@@ -26,6 +36,7 @@ from _report import write
 from robustness import NAMES, Case, begun, log_uniform
 
 import kernelpde as kp
+from kernelpde.gallery import elliptic
 
 jax.config.update("jax_enable_x64", True)
 
@@ -133,6 +144,84 @@ def asked(name: str, seed: int) -> list[dict[str, Any]]:
     return rows
 
 
+_OTHER = """
+import json, sys, time
+import jax
+jax.config.update("jax_enable_x64", True)
+import kernelpde as kp
+from kernelpde.gallery import elliptic
+example = elliptic(1.0)
+found = []
+for seed in (0, *range(5)):
+    begin = time.process_time()
+    learned = kp.learn(example.problem, {"equation": 900, "boundary": 300}, seed=seed,
+                       final=example.points, throw=False)
+    seconds = time.process_time() - begin
+    found.append({"seconds": seconds, "l2": example.errors(learned.solution)["u"]["l2"]})
+print(json.dumps(found[1:]))
+"""
+
+
+def warm(problem: kp.Problem, accuracy: float, seed: int) -> dict[str, Any]:
+    """The second of two calls, and of two solves at the points it chose."""
+    solution, whole, once = None, 0.0, 0.0
+    for _ in range(2):
+        begin = time.process_time()
+        solution = kp.solve(problem, accuracy=accuracy, seed=seed, throw=False)
+        whole = time.process_time() - begin
+    assert solution is not None
+    for _ in range(2):
+        begin = time.process_time()
+        kp.solve(solution.problem, solution.blocks, throw=False)
+        once = time.process_time() - begin
+    return {
+        "seed": seed,
+        "claimed": bool(solution.converged),
+        "rows": solution.problem.row_count(solution.blocks),
+        "CPU seconds": whole,
+        "CPU seconds of one solve": once,
+        "ratio": whole / once,
+        "solution": solution,
+    }
+
+
+def speed(other: str | None) -> dict[str, Any]:
+    """Ratios to one solve, and to another checkout."""
+    report: dict[str, Any] = {}
+    example = elliptic(1.0)
+    size = float(np.sqrt(np.mean(np.asarray(example.references["u"](example.grid)) ** 2)))
+    runs = []
+    for seed in range(5):
+        run = warm(example.problem, 2.2e-7 / size, seed)
+        run["l2"] = example.errors(run.pop("solution"))["u"]["l2"]
+        runs.append(run)
+    report["elliptic, to 2.2e-7"] = runs
+    for name in ("box2", "burgers", "system"):
+        runs = []
+        for seed in range(500, 505):
+            found, start, _ = problem_of(name, seed)
+            run = warm(found.problem(start), 1e-6, seed)
+            run["error"] = found.error(run.pop("solution"))
+            runs.append(run)
+        report[f"{name}, to 1e-6"] = runs
+    medians = {name: float(np.median([r["ratio"] for r in runs])) for name, runs in report.items()}
+    report["median ratio to one solve"] = medians
+    if other is not None:
+        variables = {"PYTHONPATH": other}
+        ended = subprocess.run(
+            [sys.executable, "-c", _OTHER],
+            env=os.environ | variables,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        report["other checkout"] = json.loads(ended.stdout)
+        mine = [run["CPU seconds"] for run in report["elliptic, to 2.2e-7"]]
+        theirs = [run["seconds"] for run in report["other checkout"]]
+        report["times faster"] = float(np.median(theirs) / np.median(mine))
+    return report
+
+
 def summary(case: str, runs: list[dict[str, Any]]) -> dict[str, Any]:
     if case == "effectivity":
         good = [run for run in runs if run["converged"]]
@@ -167,10 +256,14 @@ def summary(case: str, runs: list[dict[str, Any]]) -> dict[str, Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("case", choices=("effectivity", "asked"))
+    parser.add_argument("case", choices=("effectivity", "asked", "speed"))
     parser.add_argument("--names", default=",".join([*NAMES, "corner"]))
     parser.add_argument("--seeds", default="500:512")
+    parser.add_argument("--other")
     given = parser.parse_args()
+    if given.case == "speed":
+        write("estimates-speed", speed(given.other))
+        return
     first, last = map(int, given.seeds.split(":"))
     study = {"effectivity": effectivity, "asked": asked}[given.case]
     runs: list[dict[str, Any]] = []

@@ -172,9 +172,10 @@ def _levels(
         assert level is not None
         if level.converged and level.error_estimate.largest <= asked.relative:
             return level
-        gained = best is None or level.error_estimate.largest < _PROGRESS * lowest
-        lowest = min(lowest, level.error_estimate.largest)
-        idle = 0 if gained else idle + 1
+        if level.converged:
+            # What is estimated of others means little: these only need more points.
+            idle = 0 if level.error_estimate.largest < _PROGRESS * lowest else idle + 1
+            lowest = min(lowest, level.error_estimate.largest)
         best = level if best is None or _error(level) < _error(best) else best
         if level.converged:
             problem, start = found.problem, level

@@ -3,6 +3,7 @@
     python benchmarks/estimates.py effectivity [--names box2,corner] [--seeds 500:512]
     python benchmarks/estimates.py asked [--names ...] [--seeds ...]
     python benchmarks/estimates.py speed [--other SOURCE]
+    python benchmarks/estimates.py page
 
 The random problems of `robustness.py`, and L-shaped domains with a singularity in their corner. The
 estimator was made on seeds 0 to 2 and four lengthscales that were not learned; its bound on what a
@@ -19,6 +20,8 @@ rows, CPU seconds of the whole, and of one solve at the final points with the fi
 at the final points with the final kernels; for the elliptic problem of the paper to its published
 error also those of the default settings of learning in another checkout of the library, whose
 directory `src` is given. Each the median of seeds 0 to 4.
+
+`page`: writes the tables of `docs/accuracy.md` from the results.
 """
 
 import argparse
@@ -27,12 +30,13 @@ import os
 import subprocess
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from _report import write
+from _report import RESULTS, write
 from robustness import NAMES, Case, begun, log_uniform
 
 import kernelpde as kp
@@ -254,13 +258,69 @@ def summary(case: str, runs: list[dict[str, Any]]) -> dict[str, Any]:
     return report
 
 
+PAGE = Path(__file__).parent.parent / "docs" / "accuracy.md"
+BEGIN, END = "<!-- written by benchmarks/estimates.py -->", "<!-- end -->"
+
+
+def tables() -> str:
+    """What the documentation says of the results."""
+    asked, seen, fast = (
+        json.loads((RESULTS / f"estimates-{name}.json").read_text())
+        for name in ("asked", "effectivity", "speed")
+    )
+    lines = [
+        f"{asked['problems']} random problems, none of them used to make the estimator: boxes, disks, unions and "
+        "differences, one to three dimensions, systems, periodic ones, bumps, layers, fronts and singular corners, in any "
+        "units (`python benchmarks/estimates.py asked`).",
+        "",
+        "| asked for | claimed to be reached | true error at most twice that | largest true error | median rows |",
+        "|---|---|---|---|---|",
+    ]
+    for accuracy in ASKED:
+        row = asked[f"{accuracy:.0e}"]
+        lines.append(
+            f"| {accuracy:.0e} | {row['claimed']} of {row['of']} | "
+            f"{row['within twice what was asked']:.1%} | {row['worst error claimed']:.1e} | "
+            f"{row['median rows']:.0f} |"
+        )
+    quantiles = seen["quantiles 0, 1, 5, 50, 95, 99, 100%"]
+    lines += [
+        "",
+        f"Estimated over true error of {seen['converged']} converged solutions of {seen['problems']} such problems, with "
+        "kernels that were learned and with four lengthscales that were not "
+        "(`python benchmarks/estimates.py effectivity`):",
+        "",
+        "| smallest | 5% | median | 95% | largest | between 0.5 and 10 |",
+        "|---|---|---|---|---|---|",
+        f"| {quantiles[0]:.2f} | {quantiles[2]:.2f} | {quantiles[3]:.2f} | {quantiles[4]:.2f} | "
+        f"{quantiles[6]:.1f} | {seen['between 0.5 and 10']:.1%} |",
+        "",
+        "CPU time of everything, learning and estimates included, once programs are compiled, over that of one solve at "
+        "the final points with the final kernel, median of five "
+        "(`python benchmarks/estimates.py speed`): "
+        + "; ".join(
+            f"{name} {ratio:.1f}" for name, ratio in fast["median ratio to one solve"].items()
+        )
+        + ".",
+    ]
+    return "\n".join(lines)
+
+
+def page() -> None:
+    before, rest = PAGE.read_text().split(BEGIN)
+    PAGE.write_text(f"{before}{BEGIN}\n{tables()}\n{END}{rest.split(END)[1]}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("case", choices=("effectivity", "asked", "speed"))
+    parser.add_argument("case", choices=("effectivity", "asked", "speed", "page"))
     parser.add_argument("--names", default=",".join([*NAMES, "corner"]))
     parser.add_argument("--seeds", default="500:512")
     parser.add_argument("--other")
     given = parser.parse_args()
+    if given.case == "page":
+        page()
+        return
     if given.case == "speed":
         write("estimates-speed", speed(given.other))
         return

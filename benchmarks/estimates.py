@@ -269,11 +269,13 @@ def tables() -> str:
         for name in ("asked", "effectivity", "speed")
     )
     lines = [
-        f"{asked['problems']} random problems, none of them used to make the estimator: boxes, disks, unions and "
-        "differences, one to three dimensions, systems, periodic ones, bumps, layers, fronts and singular corners, in any "
-        "units (`python benchmarks/estimates.py asked`).",
+        f"{asked['problems']} random problems, none of them used to make the estimator: boxes, "
+        "disks, unions and differences, one to three dimensions, systems, periodic ones, bumps, "
+        "layers, fronts and singular corners, in any units "
+        "(`python benchmarks/estimates.py asked`).",
         "",
-        "| asked for | claimed to be reached | true error at most twice that | largest true error | median rows |",
+        "| asked for | claimed to be reached | true error at most twice that | largest true error "
+        "| median rows |",
         "|---|---|---|---|---|",
     ]
     for accuracy in ASKED:
@@ -286,8 +288,9 @@ def tables() -> str:
     quantiles = seen["quantiles 0, 1, 5, 50, 95, 99, 100%"]
     lines += [
         "",
-        f"Estimated over true error of {seen['converged']} converged solutions of {seen['problems']} such problems, with "
-        "kernels that were learned and with four lengthscales that were not "
+        f"Estimated over true error of {seen['converged']} converged solutions of "
+        f"{seen['problems']} such problems, with kernels that were learned and with four "
+        "lengthscales that were not "
         "(`python benchmarks/estimates.py effectivity`):",
         "",
         "| smallest | 5% | median | 95% | largest | between 0.5 and 10 |",
@@ -295,8 +298,8 @@ def tables() -> str:
         f"| {quantiles[0]:.2f} | {quantiles[2]:.2f} | {quantiles[3]:.2f} | {quantiles[4]:.2f} | "
         f"{quantiles[6]:.1f} | {seen['between 0.5 and 10']:.1%} |",
         "",
-        "CPU time of everything, learning and estimates included, once programs are compiled, over that of one solve at "
-        "the final points with the final kernel, median of five "
+        "CPU time of everything, learning and estimates included, once programs are compiled, over "
+        "that of one solve at the final points with the final kernel, median of five "
         "(`python benchmarks/estimates.py speed`): "
         + "; ".join(
             f"{name} {ratio:.1f}" for name, ratio in fast["median ratio to one solve"].items()

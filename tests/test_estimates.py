@@ -195,6 +195,43 @@ def test_an_accuracy_of_two_fields_on_a_line():
         assert np.sqrt(np.mean(error**2) / np.mean(known**2)) < 2e-5
 
 
+def test_an_accuracy_with_kernels_that_are_held():
+    solution = kp.solve(cubic(kp.freeze(kp.Gaussian(0.4))), accuracy=1e-4)
+    assert true_error(solution) <= 2e-4
+    assert float(kp.hyperparameters(solution.kernels[0].kernel)["lengthscale"]) == 0.4
+
+
+def test_an_accuracy_with_inputs_on_a_circle_and_of_own_points():
+    """u'' + u' = k cos x with u(0) = 0, whose solution is known; k is an input."""
+    circle = kp.Box(x=(0.0, 2 * np.pi), periodic="x")
+    problem = kp.Problem(
+        kp.Condition(
+            "equation",
+            circle.interior,
+            lambda x, u, k: u.laplacian + u.d("x") - k * jnp.cos(x[0]),
+        ),
+        kp.Condition("beginning", kp.PointCloud([[0.0]]), lambda x, u: u.value),
+        fields=[kp.Field("u", kp.Gaussian(1.0))],
+        inputs={"k": 1.0},
+    )
+    solution = kp.solve(problem, accuracy=1e-6, inputs={"k": 3.0})
+    places = np.linspace(0, 6, 50)[:, None]
+    exact = 1.5 * (1 - np.cos(places[:, 0]) + np.sin(places[:, 0]))
+    error = np.asarray(solution["u"](places)) - exact
+    assert np.sqrt(np.mean(error**2) / np.mean(exact**2)) < 2e-6
+
+
+def test_points_that_are_all_given_make_one_level():
+    rng = np.random.default_rng(5)
+    edge = kp.PointCloud(SQUARE.boundary.sample(60, rng, "uniform").points)
+    inside = kp.PointCloud(rng.random((150, 2)))
+    problem = cubic(kp.Gaussian(0.3), boundary=edge, interior=inside)
+    assert kp.solve(problem, accuracy=1e-1).converged
+    rest = kp.solve(problem, accuracy=1e-12, throw=False)
+    assert "every condition comes with its points" in str(rest)
+    assert rest.result is kp.RESULT.accuracy_limit
+
+
 def test_what_is_not_reached_is_said():
     def corner(x):
         return jnp.sqrt(x[0] ** 2 + x[1] ** 2 + 1e-30) ** 0.7

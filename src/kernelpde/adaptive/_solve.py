@@ -25,9 +25,9 @@ from kernelpde.gauss_newton import (
     earlier,
 )
 from kernelpde.gauss_newton import solve as solve_at_points
-from kernelpde.learning import Bilevel, FinalSolve, learn
+from kernelpde.learning import Bilevel, FinalSolve, Parameters, learn
 from kernelpde.linear_solvers import LinearSolver
-from kernelpde.problem import Problem
+from kernelpde.problem import Collocation, Problem
 
 _FIRST = {1: 12.0, 2: 7.0, 3: 4.5}
 """Points along each coordinate on the first level, by the dimension; 3 beyond. So few that many
@@ -158,18 +158,7 @@ def _levels(
         drawn = problem.collocate(counts(problem, along), seed=seed, sampling=sampling)
         if best is not None and 2 * problem.row_count(drawn) > asked.max_rows:
             return _limited(best, asked, "a further level would have more rows than allowed")
-        found = learn(
-            problem,
-            drawn,
-            method=method,
-            start=start,
-            seed=seed,
-            sampling=sampling,
-            max_steps=None if best is None else _STEPS,
-            throw=False,
-        )
-        level = found.solution
-        assert level is not None
+        level = _level(problem, drawn, method, start, seed, sampling, best is None)
         if level.converged and level.error_estimate.largest <= asked.relative:
             return level
         if level.converged:
@@ -178,7 +167,7 @@ def _levels(
             lowest = min(lowest, level.error_estimate.largest)
         best = level if best is None or _error(level) < _error(best) else best
         if level.converged:
-            problem, start = found.problem, level
+            problem, start = level.problem, level
             method = replace(method, multistart=False)
         if idle >= 2:
             return _limited(best, asked, "more points do not help, by rounding or by the kernel")
@@ -189,6 +178,39 @@ def _levels(
         longer = _MORE**3 if problem.row_count(drawn) > _ARITHMETIC else _MORE
         if asked.at_most is not None and now - begun + longer * (now - started) > asked.at_most:
             return _limited(best, asked, "a further level would take longer than allowed")
+
+
+def _level(
+    problem: Problem,
+    drawn: tuple[Collocation, ...],
+    method: Bilevel,
+    start: Start | None,
+    seed: int,
+    sampling: str,
+    first: bool,
+) -> Solution:
+    """Learn and solve; only solve, if all hyperparameters are held."""
+    if not Parameters.of(problem.kernels, problem.noises).vector.size:
+        return solve_at_points(
+            problem,
+            drawn,
+            start=start,
+            solver=method.solver,
+            linear_solver=method.final.linear_solver,
+            throw=False,
+        )
+    found = learn(
+        problem,
+        drawn,
+        method=method,
+        start=start,
+        seed=seed,
+        sampling=sampling,
+        max_steps=None if first else _STEPS,
+        throw=False,
+    )
+    assert found.solution is not None
+    return found.solution
 
 
 def _error(solution: Solution) -> tuple[bool, float]:

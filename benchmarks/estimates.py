@@ -30,6 +30,7 @@ import os
 import subprocess
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -285,6 +286,9 @@ def tables() -> str:
             f"{row['within twice what was asked']:.1%} | {row['worst error claimed']:.1e} | "
             f"{row['median rows']:.0f} |"
         )
+    missed = Counter(r["name"] for r in asked["runs"] if r["asked"] == 1e-3 and not r["claimed"])
+    kinds = ", ".join(f"{name} {count}" for name, count in missed.most_common())
+    lines += ["", f"Not reached at 1e-3, and said so, by kind of problem: {kinds}."]
     quantiles = seen["quantiles 0, 1, 5, 50, 95, 99, 100%"]
     lines += [
         "",

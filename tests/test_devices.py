@@ -82,7 +82,7 @@ def evaluated(case: str, processes: int, devices: int, counts: str) -> np.ndarra
     return np.array([line.split()[1:] for line in lines], dtype=float)
 
 
-@pytest.mark.parametrize("solver", ["low rank", "sparse"])
+@pytest.mark.parametrize("solver", ["low rank", pytest.param("sparse", marks=pytest.mark.slow)])
 def test_devices_and_processes_have_the_loss_and_gradient_of_one(solver):
     found = evaluated(solver, 1, 8, "0,8")
     if solver == "sparse":  # low rank in two processes: below
@@ -146,6 +146,7 @@ def undisturbed(start):
     return finished(start(2, "--steps", "3"))
 
 
+@pytest.mark.slow
 def test_two_processes_learn_what_one_learns(start, undisturbed):
     losses, summary = undisturbed
     alone, expected = finished(start(1, "--steps", "1"))
@@ -154,6 +155,7 @@ def test_two_processes_learn_what_one_learns(start, undisturbed):
     assert summary["l2"] < 1e-4
 
 
+@pytest.mark.slow
 def test_a_killed_process_ends_the_other_and_a_restart_goes_on(start, undisturbed, tmp_path):
     file = tmp_path / "run.npz"
     runs = start(2, "--steps", "3", "--run", str(file))

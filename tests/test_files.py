@@ -201,7 +201,8 @@ def test_a_file_error_is_an_error_of_the_operating_system(tmp_path, solution):
 
 def test_a_run_whose_disk_is_full_keeps_its_last_state(tmp_path, monkeypatch):
     path, known = tmp_path / "run.kpde", problem(kp.Gaussian(0.6))
-    options = {"starts": False, "checkpoint": path, "throw": False}
+    method = kp.learning.Bilevel(multistart=False)
+    options = {"method": method, "checkpoint": path, "throw": False}
     kp.learn(known, {"equation": 8, "ends": 2}, max_steps=1, **options)
     before = path.read_bytes()
 

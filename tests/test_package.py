@@ -1,6 +1,7 @@
 """What is uploaded can be installed by somebody who has nothing, and does what the README says."""
 
 import ast
+import inspect
 import re
 import subprocess
 import sys
@@ -10,6 +11,8 @@ import zipfile
 from pathlib import Path
 
 import pytest
+
+import kernelpde as kp
 
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "kernelpde"
@@ -57,7 +60,7 @@ def test_readme_in_a_new_environment(built, tmp_path):
     run(*pip, f"kernelpde[cli] @ {wheel.as_uri()}")
     (block,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), flags=re.DOTALL)
     (tmp_path / "readme.py").write_text(block)
-    assert "Learned: converged" in run(python, "readme.py")
+    assert "Solution: converged" in run(python, "readme.py")
     assert (tmp_path / "u.png").read_bytes().startswith(b"\x89PNG")
     command = tmp_path / "env" / "bin" / "kernelpde"
     assert "64-bit numbers are on" in run(command, "doctor")
@@ -73,3 +76,8 @@ def test_the_house():
             if isinstance(node, ast.FunctionDef):
                 explained = len((ast.get_docstring(node, clean=False) or "").splitlines())
                 assert (node.end_lineno or 0) - node.lineno + 1 - explained <= 80, node.name
+
+
+@pytest.mark.parametrize("function", [kp.solve, kp.learn, kp.discretize, kp.march])
+def test_functions_take_at_most_twelve_arguments(function):
+    assert len(inspect.signature(function).parameters) <= 12

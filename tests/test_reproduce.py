@@ -30,7 +30,12 @@ BETTER = {
 """For each part a case, one that it must be better than, and by which factor, even quickly."""
 
 
-@pytest.mark.parametrize("name", PARTS)
+LONG = {"gray-scott", "eikonal", "schrodinger", "burgers"}
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=pytest.mark.slow) if n in LONG else n for n in PARTS]
+)
 def test_each_part_runs_and_learning_pays(name, tmp_path):
     done = subprocess.run(
         [

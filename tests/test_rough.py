@@ -102,6 +102,7 @@ def test_constant_first_then_varying():
     assert stationary((held,), blocks) is None
 
 
+@pytest.mark.slow
 def test_the_learned_lengthscale_shows_the_shock():
     """Smallest in x where the shock forms, near x = 0 towards t = 1; and the error falls.
 

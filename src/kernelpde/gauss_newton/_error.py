@@ -128,7 +128,8 @@ class ErrorEstimate(Mapping[str, FieldError]):
         most = _STEEP * float(np.linalg.norm(apart))
         if not np.isfinite(nearer).all():
             return np.asarray(apart)
-        return np.maximum(apart, nearer * (min(1.0, most / min(sizes)) if most > 0 else 1.0))
+        part = min(1.0, most / min(sizes)) if 0 < most < min(sizes) else 1.0
+        return np.asarray(np.maximum(apart, part * nearer))
 
     def __repr__(self) -> str:
         lines = ["Estimated errors, relative to the root mean square of each field:"]

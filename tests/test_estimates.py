@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import kernelpde as kp
-from kernelpde.gauss_newton import estimate_error
+from kernelpde.gauss_newton import Record, estimate_error
 
 SQUARE = kp.Box(x=(0.0, 1.0), y=(0.0, 1.0))
 LINE = kp.Box(x=(0.0, 1.0))
@@ -269,3 +269,94 @@ def test_noise_has_a_posterior_instead():
         kp.solve(problem, accuracy=1e-3)
     estimate = kp.solve(problem, {"equation": 12}, throw=False).error_estimate
     assert np.isfinite(estimate["u"].rms)
+
+
+def test_an_accuracy_with_averages():
+    """Only the mean of u is known besides its slopes: averages are neither drawn nor halved."""
+    whole = kp.box_averages([[0.0]], [[1.0]], nodes=24)
+    exact = lambda x: jnp.cos(3 * x[0])  # noqa: E731
+    mean = np.sin(3.0) / 3.0
+    problem = kp.Problem(
+        kp.Condition("equation", LINE.interior, lambda x, u: u.d("x", "x") + 9 * jnp.cos(3 * x[0])),
+        kp.Condition("slope", LINE["x=1"], lambda x, u: u.d("x") + 3 * jnp.sin(3.0)),
+        kp.Condition("mean", whole, lambda x, u: u.value - mean),
+        fields=[kp.Field("u", kp.Gaussian(0.5))],
+    )
+    solution = kp.solve(problem, accuracy=1e-6)
+    places = np.linspace(0, 1, 300)[:, None]
+    assert true_error(solution, exact, places) < 2e-6
+
+
+def test_estimates_with_learned_noise_and_unknown_fields():
+    """The estimate of an inverse problem is of its discretization, not of its data."""
+    rng = np.random.default_rng(8)
+    places = np.linspace(0.05, 0.95, 15)[:, None]
+    measured = np.sin(np.pi * places[:, 0]) + 0.02 * rng.normal(size=15)
+    problem = kp.Problem(
+        kp.Condition("equation", LINE.interior, lambda x, u, f: -u.d("x", "x") - f.value),
+        kp.Condition("edge", LINE.boundary, lambda x, u: u.value),
+        kp.Condition(
+            "data",
+            kp.PointCloud(places),
+            lambda x, u, d: u.value - d,
+            data={"d": measured},
+            noise=kp.LearnedNoise(0.02),
+        ),
+        fields=[kp.Field("u", kp.Gaussian(0.4)), kp.Field("f", 5.0 * kp.Gaussian(0.4))],
+    )
+    few = kp.solve(problem, {"equation": 12, "edge": 2}, throw=False)
+    many = kp.solve(problem, {"equation": 60, "edge": 2}, throw=False)
+    grid = np.linspace(0, 1, 200)[:, None]
+    for name in "uf":
+        best = np.asarray(many[name](grid))
+        away = np.linalg.norm(np.asarray(few[name](grid)) - best) / np.linalg.norm(best)
+        # Data decide much by the prior, and that is not what two sets of points disagree about.
+        assert 0.3 * away < few.error_estimate[name].rms
+        assert many.error_estimate.elsewhere.blocks[2].points is many.blocks[2].points
+
+
+def test_an_accuracy_inside_of_jit_is_refused():
+    problem = kp.Problem(
+        kp.Condition("equation", LINE.interior, lambda x, u, k: -k * u.d("x", "x") - 1.0),
+        kp.Condition("edge", LINE.boundary, lambda x, u: u.value),
+        fields=[kp.Field("u", kp.Gaussian(0.4))],
+        inputs={"k": 1.0},
+    )
+
+    def middle(k):
+        return kp.solve(problem, accuracy=1e-3, inputs={"k": k})["u"](np.array([[0.5]]))[0]
+
+    with pytest.raises(kp.InputError, match="level by level"):
+        jax.jit(middle)(2.0)
+    found = kp.solve(problem, accuracy=1e-6)
+
+    def again(k):
+        inside = kp.solve(found.problem, found.blocks, inputs={"k": k})
+        return inside["u"](np.array([[0.5]]))[0]
+
+    np.testing.assert_allclose(jax.grad(again)(2.0), -1.0 / 32, rtol=1e-5)
+
+
+def test_levels_are_reported_while_they_run():
+    seen: list = []
+    solution = kp.solve(cubic(kp.Gaussian(0.3)), accuracy=1e-3, callback=seen.append)
+    learned = [record for record in seen if isinstance(record, kp.LearningRecord)]
+    solved = [record for record in seen if isinstance(record, Record)]
+    assert isinstance(seen[0], kp.LearningRecord)
+    assert len(learned) + len(solved) == len(seen)
+    assert solved[-len(solution.history) :] == list(solution.history)
+    rest = kp.solve(
+        cubic(kp.Gaussian(0.3)), accuracy=kp.Accuracy(1e-3, max_rows=1), max_steps=1, throw=False
+    )
+    assert rest.result is kp.RESULT.step_limit
+    assert not rest.converged
+
+
+def test_a_field_that_is_zero_is_right():
+    problem = kp.Problem(
+        kp.Condition("equation", LINE.interior, lambda x, u: -u.d("x", "x")),
+        kp.Condition("edge", LINE.boundary, lambda x, u: u.value),
+        fields=[kp.Field("u", kp.Gaussian(0.4))],
+    )
+    solution = kp.solve(problem, accuracy=1e-3)
+    assert solution.error_estimate["u"] == (0.0, 0.0)

@@ -3,7 +3,12 @@
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from kernelpde.checking import real_number, whole_number
+from kernelpde.compiling import traced
+from kernelpde.errors import InputError
+from kernelpde.gauss_newton import check_problem
 
 
 @dataclass(frozen=True)
@@ -15,7 +20,11 @@ class Accuracy:
     - `relative`: the error of each field, in root mean square relative to the field's own.
     - `at_most`: seconds after which no further level is begun that would take longer; as long as it
       takes if left out.
-    - `max_rows`: of the linear systems; a few thousand take seconds.
+    - `max_rows`: of the linear systems; a few thousand take seconds. The first level has some
+      hundred and is always solved.
+
+    A field that should be zero and is so only up to rounding has no relative accuracy: the result is
+    then that none was reached.
     """
 
     relative: float
@@ -32,3 +41,24 @@ class Accuracy:
     def of(given: Any) -> "Accuracy":
         """From a number, or as it is."""
         return given if isinstance(given, Accuracy) else Accuracy(given)
+
+
+def check_accurate(problem: Any, points: Any, inputs: Any, start: Any) -> None:
+    """Refuse what cannot be solved to an accuracy."""
+    check_problem("solve", problem)
+    if points is not None:
+        raise InputError("solve: give points, or an accuracy for which they are chosen; got both.")
+    if isinstance(start, tuple):
+        raise InputError("solve: with an accuracy, start is a solution or functions of a point.")
+    if traced(problem, inputs, start):
+        raise InputError(
+            "solve: how many points an accuracy needs is found level by level, and inside of "
+            "jax.jit, jax.vmap or jax.grad nothing is known to decide by. Find them outside, "
+            "solution = solve(problem, accuracy=...), and inside "
+            "solve(solution.problem, solution.blocks, inputs=...)."
+        )
+    if any(np.any(np.asarray(condition.noise_level) > 0) for condition in problem.conditions):
+        raise InputError(
+            "solve: an accuracy is for conditions that hold exactly; with noise the posterior says "
+            "how far off the solution may be. Give points, or use learn and posterior."
+        )

@@ -3,7 +3,7 @@
 import numpy as np
 
 from kernelpde.compiling import rung
-from kernelpde.geometry import Patch, Patches
+from kernelpde.geometry import Patch, patches_of
 from kernelpde.problem import Problem
 
 _BOUNDARY = 1.4
@@ -22,24 +22,22 @@ def counts(problem: Problem, along: float) -> dict[str, int]:
         region = condition.region
         if problem.has_own_points(condition.name):
             continue
-        patches = region.patches if isinstance(region, Patches) else (region,)
-        total = sum(_count(patch, problem, along) for patch in patches)
+        patches = patches_of(region)
+        if patches and all(patch.parameters == 0 for patch in patches):
+            found[condition.name] = len(patches)
+            continue
+        whole = max(1, round(along ** len(problem.space.coordinates)))
+        total = sum(_count(patch, along) for patch in patches) if patches else whole
         # Round numbers: problems of other shapes then need no other programs.
-        single = all(getattr(patch, "parameters", 1) == 0 for patch in patches)
-        found[condition.name] = total if single else rung(total)
+        found[condition.name] = rung(total)
     return found
 
 
-def _count(patch: object, problem: Problem, along: float) -> int:
+def _count(patch: Patch, along: float) -> int:
     """Points of one piece of a region."""
-    dimension = len(problem.space.coordinates)
-    if not isinstance(patch, Patch):
-        return max(1, round(along**dimension))
-    if patch.parameters == 0:
-        return 1
     share = float(np.clip(patch.fraction(), 0.05, 1.0))
-    if patch.parameters == dimension:
-        return max(4, round(share * along**dimension))
+    if patch.solid:
+        return max(4, round(share * along**patch.parameters))
     return max(2, round(_BOUNDARY * _sides(patch) * share * along**patch.parameters))
 
 

@@ -3,24 +3,22 @@
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Array
 
-from kernelpde.adaptive._accuracy import Accuracy
+from kernelpde.adaptive._accuracy import Accuracy, check_accurate
 from kernelpde.adaptive._counts import counts
 from kernelpde.deprecation import adapted
-from kernelpde.errors import InputError, SolveError
+from kernelpde.errors import SolveError
 from kernelpde.gauss_newton import (
     RESULT,
     Discretization,
     Points,
-    Record,
     Solution,
     Solver,
     Start,
-    check_problem,
     code_of,
     earlier,
 )
@@ -62,7 +60,7 @@ def solve(
     linear_solver: LinearSolver | None = None,
     max_steps: int = 50,
     throw: bool = True,
-    callback: Callable[[Record], None] | None = None,
+    callback: Callable[[Any], None] | None = None,
 ) -> Solution:
     """Find the fields of least norm that meet the conditions of a problem at points.
 
@@ -91,10 +89,12 @@ def solve(
       tolerance.
     - `linear_solver`: with its nugget and refinement; `Automatic()` by default, which is `Dense()`
       up to some thousand rows.
-    - `max_steps`: largest number of steps, each with one factorization.
+    - `max_steps`: largest number of steps, each with one factorization; with an accuracy of the
+      solve of each level.
     - `throw`: raise `SolveError` if the iteration does not converge or the accuracy is not reached,
       instead of returning what was.
-    - `callback`: called with a `Record` after every step.
+    - `callback`: called with a `Record` after every step; with an accuracy with every
+      `LearningRecord` of a level, and then with the records of its solve.
 
     **Returns:**
 
@@ -116,37 +116,32 @@ def solve(
             throw=throw,
             callback=callback,
         )
-    check_problem("solve", problem)
+    check_accurate(problem, points, inputs, start)
     assert isinstance(problem, Problem)
-    asked = Accuracy.of(accuracy)
-    if points is not None:
-        raise InputError("solve: give points, or an accuracy for which they are chosen; got both.")
-    if isinstance(start, tuple):
-        raise InputError("solve: with an accuracy, start is a solution or functions of a point.")
+    assert not isinstance(start, tuple)
+    final = FinalSolve(linear_solver=linear_solver, max_steps=max_steps)
+    ways = _Ways(Bilevel(solver=solver, final=final), seed, sampling, callback)
     problem = problem if inputs is None else problem.with_inputs(inputs)
-    if any(np.any(np.asarray(condition.noise_level) > 0) for condition in problem.conditions):
-        raise InputError(
-            "solve: an accuracy is for conditions that hold exactly; with noise the posterior says "
-            "how far off the solution may be. Give points, or use learn and posterior."
-        )
-    final = FinalSolve(linear_solver=linear_solver)
-    method = Bilevel(solver=solver, final=final)
-    solution = _levels(problem, asked, method, start, seed, sampling)
-    if callback is not None:
-        for record in solution.history:
-            callback(record)
+    solution = _levels(problem, Accuracy.of(accuracy), ways, start)
     if throw and not solution.converged:
         raise SolveError(str(solution), solution)
     return solution
 
 
+class _Ways(NamedTuple):
+    """How each level is learned and solved."""
+
+    method: Bilevel
+    seed: int
+    sampling: str
+    callback: Callable[[Any], None] | None
+
+
 def _levels(
     problem: Problem,
     asked: Accuracy,
-    method: Bilevel,
+    ways: _Ways,
     start: Start | None,
-    seed: int,
-    sampling: str,
 ) -> Solution:
     """From few points to many, until the estimated error is as small as was asked for."""
     dimension = len(problem.space.coordinates)
@@ -155,10 +150,10 @@ def _levels(
     idle, lowest = 0, np.inf
     while True:
         started = time.perf_counter()
-        drawn = problem.collocate(counts(problem, along), seed=seed, sampling=sampling)
+        drawn = problem.collocate(counts(problem, along), seed=ways.seed, sampling=ways.sampling)
         if best is not None and 2 * problem.row_count(drawn) > asked.max_rows:
             return _limited(best, asked, "a further level would have more rows than allowed")
-        level = _level(problem, drawn, method, start, seed, sampling, best is None)
+        level = _level(problem, drawn, ways, start, best is None)
         if level.converged and level.error_estimate.largest <= asked.relative:
             return level
         if level.converged:
@@ -168,7 +163,7 @@ def _levels(
         best = level if best is None or _error(level) < _error(best) else best
         if level.converged:
             problem, start = level.problem, level
-            method = replace(method, multistart=False)
+            ways = ways._replace(method=replace(ways.method, multistart=False))
         if idle >= 2:
             return _limited(best, asked, "more points do not help, by rounding or by the kernel")
         if not counts(problem, along):
@@ -183,21 +178,23 @@ def _levels(
 def _level(
     problem: Problem,
     drawn: tuple[Collocation, ...],
-    method: Bilevel,
+    ways: _Ways,
     start: Start | None,
-    seed: int,
-    sampling: str,
     first: bool,
 ) -> Solution:
     """Learn and solve; only solve, if all hyperparameters are held."""
+    method, seed, sampling, callback = ways
     if not Parameters.of(problem.kernels, problem.noises).vector.size:
         return solve_at_points(
             problem,
             drawn,
             start=start,
+            seed=seed,
             solver=method.solver,
             linear_solver=method.final.linear_solver,
+            max_steps=method.final.max_steps,
             throw=False,
+            callback=callback,
         )
     found = learn(
         problem,
@@ -208,8 +205,12 @@ def _level(
         sampling=sampling,
         max_steps=None if first else _STEPS,
         throw=False,
+        callback=callback,
     )
     assert found.solution is not None
+    if callback is not None:
+        for record in found.solution.history:
+            callback(record)
     return found.solution
 
 

@@ -5,8 +5,10 @@ from dataclasses import replace
 from typing import Any, NamedTuple, TypeAlias
 
 import equinox as eqx
+import numpy as np
+from jaxtyping import Array
 
-from kernelpde.arrays import Numbers
+from kernelpde.arrays import Numbers, array
 from kernelpde.compiling import SMALL, rung, traced
 from kernelpde.errors import InputError
 from kernelpde.functionals import Kernels
@@ -66,6 +68,18 @@ class Discretization(eqx.Module):
     def parts(self) -> Parts:
         """What compiled functions see of it: nothing that depends on names."""
         return Parts(self.problem.residuals, self.problem.kernels, self.blocks, self.plan)
+
+    def ready(self) -> Parts:
+        """The parts outside of transformations: all prepared, and filled up with points."""
+        plan = self.plan.prepared(self.problem.kernels)
+        return self.parts._replace(plan=plan).padded()
+
+    def trimmed(self, weights: tuple[Array, ...]) -> tuple[Array, ...]:
+        """Weights without those of points that were filled up."""
+        if not self.plan.forms_matrix:
+            return weights
+        pairs = zip(weights, self.blocks, strict=True)
+        return tuple(array(np.asarray(each)[: len(block.points)]) for each, block in pairs)
 
     def current(self) -> "Discretization":
         """The same with its residuals as they are now; see `Problem.current`."""

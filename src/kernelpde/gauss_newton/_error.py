@@ -11,7 +11,6 @@ Each of them takes one linear solve, at the state that was reached:
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import equinox as eqx
@@ -23,7 +22,7 @@ from kernelpde.errors import InputError
 from kernelpde.gauss_newton._discretization import planned
 from kernelpde.gauss_newton._pictures import field_names
 from kernelpde.gauss_newton._step import take_step, zero_state
-from kernelpde.geometry import Patch, Patches
+from kernelpde.geometry import patches_of
 from kernelpde.kernels import stretched
 from kernelpde.linear_solvers import Automatic
 from kernelpde.problem import Collocation, Problem
@@ -157,7 +156,7 @@ def estimate_error(solution: "Solution", *, seed: int = 0) -> ErrorEstimate:
     reasons = []
     if not solution.converged:
         reasons.append("The solution has not converged: its error may be larger than this.")
-    if not any(a is not b for a, b in zip(blocks, solution.blocks, strict=True)):
+    if all(a.points is b.points for a, b in zip(blocks, solution.blocks, strict=True)):
         reasons.append("There are no other points: what the points miss is not seen.")
     pair: list[Solution | None] = []
     for factor in (_FACTOR, 1.0 / _FACTOR):
@@ -208,15 +207,10 @@ def _places(
     dimension = len(problem.space.coordinates)
     inside, edges = [], [np.zeros((0, dimension))]
     for condition in problem.conditions:
-        region = condition.region
-        patches = region.patches if isinstance(region, Patches) else (region,)
-        for patch in patches:
-            if not isinstance(patch, Patch):
-                continue
-            if patch.parameters == dimension:
+        for patch in patches_of(condition.region):
+            if patch.solid:
                 inside.append(patch)
-            corners = np.array(list(product((0.0, 1.0), repeat=patch.parameters)))
-            ends = patch.chart(corners).points
+            ends = patch.corners()
             edges.append(ends if patch.keeps is None else ends[patch.keeps(ends)])
             if 0 < patch.parameters < dimension and patch.fraction() > 0:
                 edges.append(patch.sample(_EDGES // 8, rng, "halton").points)
@@ -233,8 +227,8 @@ def _solved_from(
     """The problem linearized at a solution, solved for other points or kernels."""
     nugget = float(np.clip(float(solution.nugget), 1e-12, 1e-6))
     discretization = planned(problem, blocks, Automatic(nugget))
-    plan = discretization.plan.prepared(discretization.problem.kernels)
-    parts = discretization.parts._replace(plan=plan).padded()
+    parts = discretization.ready()
+    plan = parts.plan
     entries = tuple(
         solution.jets(residual.nonlinear_terms, block.points)
         for residual, block in zip(problem.residuals, parts.blocks, strict=True)
@@ -252,12 +246,7 @@ def _solved_from(
         sweeps=array(np.asarray(plan.refinement)),
         yardstick=array(np.zeros(state.linear.shape)),
     )
-    weights = outcome.state.weights
-    if parts.blocks is not discretization.blocks:
-        weights = tuple(
-            array(np.asarray(each)[: len(block.points)])
-            for each, block in zip(weights, blocks, strict=True)
-        )
+    weights = discretization.trimmed(outcome.state.weights)
     return replace(
         solution,
         problem=discretization.problem,

@@ -12,9 +12,8 @@ from jaxtyping import Array, Float
 
 from kernelpde.arrays import array
 from kernelpde.compiling import traced
-from kernelpde.deprecation import adapted
 from kernelpde.errors import SolveError
-from kernelpde.gauss_newton._arguments import check_solve, earlier
+from kernelpde.gauss_newton._arguments import check_solve
 from kernelpde.gauss_newton._between import LIMIT, between_points
 from kernelpde.gauss_newton._discretization import Discretization, Points, discretize
 from kernelpde.gauss_newton._iteration import Iteration, advance, begun
@@ -28,7 +27,6 @@ from kernelpde.precision import require_float64
 from kernelpde.problem import Problem, refuse_at_zero
 
 
-@adapted(earlier)
 def solve(
     problem: Problem | Discretization,
     points: Points | None = None,
@@ -98,11 +96,9 @@ def _outside(
     callback: Callable[[Record], None] | None,
 ) -> tuple[Solution, bool]:
     """The iteration step by step, with a record of each; and whether none could be kept."""
-    blocks, plan = discretization.blocks, discretization.plan
-    plan = plan.prepared(discretization.problem.kernels)
-    parts = discretization.parts._replace(plan=plan).padded()
-    padded = parts.blocks is not blocks
-    if padded and entries is not None:
+    blocks, parts = discretization.blocks, discretization.ready()
+    plan = parts.plan
+    if parts.blocks is not blocks and entries is not None:
         entries = tuple(
             array(np.resize(np.asarray(given), (len(block.points), given.shape[1])))
             for given, block in zip(entries, parts.blocks, strict=True)
@@ -140,12 +136,7 @@ def _outside(
     if plan.refinement and settled(code):
         iteration = step(plan.refinement)
     kept = iteration.kept
-    weights = kept.state.weights
-    if padded:
-        weights = tuple(
-            array(np.asarray(each)[: len(block.points)])
-            for each, block in zip(weights, blocks, strict=True)
-        )
+    weights = discretization.trimmed(kept.state.weights)
     residual_sizes = zip(
         names,
         np.asarray(kept.residual_rms).tolist(),
@@ -192,11 +183,16 @@ def _inside(
         History(()),
         discretization.reason,
     )
-    problem = jax.tree.map(jax.lax.stop_gradient, solution.problem)
+    problem = jax.tree.map(_held, solution.problem)
     held = replace(solution, problem=problem).with_weights(jax.lax.stop_gradient)
     looked_at = _looked_at_between(held, discretization.seed)
     solution = replace(solution, between=looked_at.between, code=looked_at.code)
     return solution.checked() if throw else solution
+
+
+def _held(value: Any) -> Array:
+    """Without derivatives; always an array, where JAX may make a number of a number."""
+    return jnp.asarray(jax.lax.stop_gradient(value))
 
 
 def _looked_at_between(solution: Solution, seed: int) -> Solution:

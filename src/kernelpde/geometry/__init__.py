@@ -17,5 +17,6 @@ from kernelpde.geometry._region import Patches as Patches
 from kernelpde.geometry._region import PointCloud as PointCloud
 from kernelpde.geometry._region import Sample as Sample
 from kernelpde.geometry._region import Space as Space
+from kernelpde.geometry._region import patches_of as patches_of
 from kernelpde.geometry._region import united as united
 from kernelpde.geometry._sampling import METHODS as METHODS

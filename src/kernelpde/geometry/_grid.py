@@ -2,14 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
 
 import numpy as np
 from jaxtyping import Bool, Float
 
 from kernelpde.checking import did_you_mean, instance, real_number, shown, whole_number
 from kernelpde.errors import InputError
-from kernelpde.geometry._region import AbstractRegion, Patch, Patches
+from kernelpde.geometry._region import AbstractRegion, Patch, patches_of
 from kernelpde.geometry._sampling import unit_points
 
 
@@ -96,9 +95,9 @@ def grid_over(
 
 def bounding_box(regions: Sequence[AbstractRegion]) -> Float[np.ndarray, "d 2"]:
     """Lower and upper ends of a box that holds all points of some regions."""
-    patches = [patch for region in regions for patch in _patches(region)]
-    solid = [patch for patch in patches if _solid(patch)]
-    found = [_corners(patch) for patch in (solid or patches)]
+    patches = [patch for region in regions for patch in patches_of(region)]
+    solid = [patch for patch in patches if patch.solid]
+    found = [_extremes(patch) for patch in (solid or patches)]
     if not found:
         rng = np.random.default_rng(0)
         found = [region.sample(None, rng).points for region in regions]
@@ -106,29 +105,19 @@ def bounding_box(regions: Sequence[AbstractRegion]) -> Float[np.ndarray, "d 2"]:
     return np.stack([points.min(0), points.max(0)], axis=1)
 
 
-def _patches(region: AbstractRegion) -> tuple[Patch, ...]:
-    if isinstance(region, Patches):
-        return region.patches
-    return (region,) if isinstance(region, Patch) else ()
-
-
-def _solid(patch: Patch) -> bool:
-    return patch.parameters == len(patch.space.coordinates)
-
-
-def _corners(patch: Patch) -> Float[np.ndarray, "n d"]:
-    corners = np.array(list(product((0.0, 1.0), repeat=patch.parameters)))
-    if _solid(patch):
-        return patch.chart(corners).points
+def _extremes(patch: Patch) -> Float[np.ndarray, "n d"]:
+    """Points of which some are about as far out as any of a patch."""
+    if patch.solid:
+        return patch.corners()
     within = unit_points(1024, patch.parameters, "sobol", np.random.default_rng(0))
-    return patch.chart(np.concatenate([corners, within])).points
+    return np.concatenate([patch.corners(), patch.chart(within).points])
 
 
 def _belongs(
     regions: Sequence[AbstractRegion], points: Float[np.ndarray, "n d"]
 ) -> Bool[np.ndarray, " n"]:
     """Points in some solid region; all of them if there is none."""
-    solid = [patch for region in regions for patch in _patches(region) if _solid(patch)]
+    solid = [patch for region in regions for patch in patches_of(region) if patch.solid]
     kept = [patch.keeps(points) for patch in solid if patch.keeps is not None]
     if not solid or len(kept) < len(solid):
         return np.ones(len(points), dtype=bool)

@@ -3,6 +3,7 @@
 import abc
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
@@ -103,6 +104,15 @@ class Patch(AbstractRegion):
     @property
     def has_normals(self):
         return self.chart(np.full((1, self.parameters), 0.5)).normals is not None
+
+    @property
+    def solid(self) -> bool:
+        """Whether it is a piece of the domain itself, not of its boundary."""
+        return self.parameters == len(self.space.coordinates)
+
+    def corners(self) -> Float[np.ndarray, "n d"]:
+        """Images of the corners of the unit cube, whether they are kept or not."""
+        return self.chart(np.array(list(product((0.0, 1.0), repeat=self.parameters)))).points
 
     def fraction(self) -> float:
         """Which part of the image is kept, estimated on 4096 fixed points."""
@@ -267,6 +277,13 @@ class Patches(AbstractRegion):
         return Patches(self.name, parts[0].space, parts, self.equal)
 
 
+def patches_of(region: AbstractRegion) -> tuple[Patch, ...]:
+    """The pieces that a region is put together from; none if it is not made of pieces."""
+    if isinstance(region, Patches):
+        return region.patches
+    return (region,) if isinstance(region, Patch) else ()
+
+
 def united(regions: Sequence[Patches | Patch]) -> Patches:
     """Several boundary pieces as one region."""
     if isinstance(regions, AbstractRegion) or not isinstance(regions, Sequence) or not regions:
@@ -276,11 +293,7 @@ def united(regions: Sequence[Patches | Patch]) -> Patches:
         )
     for region in regions:
         instance("united", "every entry", region, (Patch, Patches), 'a piece such as box["x=0"]')
-    patches = [
-        patch
-        for region in regions
-        for patch in (region.patches if isinstance(region, Patches) else (region,))
-    ]
+    patches = [patch for region in regions for patch in patches_of(region)]
     name = " | ".join(region.name for region in regions)
     if len({(patch.parameters, patch.space.coordinates) for patch in patches}) > 1:
         raise InputError(

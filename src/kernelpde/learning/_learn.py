@@ -159,6 +159,7 @@ def _finished(
         blocks if final.points is None else final.points,
         start=reached if final.points is None else start,
         seed=options.seed if final.seed is None else final.seed,
+        max_steps=final.max_steps,
         sampling=options.sampling,
         linear_solver=linear_solver,
         throw=False,

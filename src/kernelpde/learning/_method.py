@@ -34,13 +34,16 @@ class FinalSolve:
     - `points`: how many for each condition; training and validation points together if left out.
     - `seed`: of these points; that of `learn` if left out.
     - `linear_solver`: `Automatic()` by default, with data the same as for learning.
+    - `max_steps`: largest number of its Gauss-Newton steps.
     """
 
     points: Mapping[str, int] | None = None
     seed: int | None = None
     linear_solver: LinearSolver | None = None
+    max_steps: int = 50
 
     def __post_init__(self):
+        whole_number("FinalSolve", "max_steps", self.max_steps, at_least=1)
         if self.points is not None and not isinstance(self.points, Mapping):
             raise InputError(
                 f"FinalSolve: points must be a dictionary; got {shown(self.points)}. Write "

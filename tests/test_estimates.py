@@ -360,3 +360,24 @@ def test_a_field_that_is_zero_is_right():
     )
     solution = kp.solve(problem, accuracy=1e-3)
     assert solution.error_estimate["u"] == (0.0, 0.0)
+
+
+@pytest.mark.parametrize("dimension", [2, 3])
+def test_harmonic_functions_are_met_between_points(dimension):
+    """Δu = 0: the residual is compared to the second derivatives, not to their sum, which is 0."""
+    names = "xyz"[:dimension]
+    box = kp.Box(**{name: (0.0, 1.0) for name in names})
+
+    def exact(x):
+        return jnp.exp(np.sqrt(dimension - 1) * x[0]) * jnp.prod(jnp.cos(x[1:]))
+
+    problem = kp.Problem(
+        kp.Condition("equation", box.interior, lambda x, u: u.laplacian),
+        kp.Condition("boundary", box.boundary, lambda x, u: u.value - exact(x)),
+        fields=[kp.Field("u", kp.Gaussian(1.0))],
+    )
+    solution = kp.solve(problem, {"equation": 150, "boundary": 150})
+    places = np.random.default_rng(2).random((200, dimension))
+    assert true_error(solution, exact, places) < 1e-5
+    rough = problem.with_kernels([kp.Gaussian(0.05)])
+    assert not kp.solve(rough, {"equation": 150, "boundary": 150}, throw=False).converged

@@ -23,8 +23,8 @@ class Accuracy:
     - `max_rows`: of the linear systems; a few thousand take seconds. The first level has some
       hundred and is always solved.
 
-    A field that should be zero and is so only up to rounding has no relative accuracy: the result is
-    then that none was reached.
+    A field that should be zero and is so only up to rounding has no relative accuracy: the result
+    is then that none was reached.
     """
 
     relative: float

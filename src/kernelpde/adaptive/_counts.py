@@ -3,7 +3,7 @@
 import numpy as np
 
 from kernelpde.compiling import rung
-from kernelpde.geometry import Patch, patches_of
+from kernelpde.geometry import Patch, load_of, patches_of
 from kernelpde.problem import Problem
 
 _BOUNDARY = 1.4
@@ -17,7 +17,7 @@ def counts(problem: Problem, along: float) -> dict[str, int]:
 
     - `along`: points along each coordinate.
     """
-    found = {}
+    found, spacing = {}, _spacing(problem, along)
     for condition in problem.conditions:
         region = condition.region
         if problem.has_own_points(condition.name):
@@ -27,14 +27,25 @@ def counts(problem: Problem, along: float) -> dict[str, int]:
             found[condition.name] = len(patches)
             continue
         whole = max(1, round(along ** len(problem.space.coordinates)))
-        total = sum(_count(patch, along) for patch in patches) if patches else whole
+        each = [_count(patch, along, spacing) for patch in patches]
+        total = sum(each) if patches else whole
         # Round numbers: problems of other shapes then need no other programs.
         found[condition.name] = rung(total)
     return found
 
 
-def _count(patch: Patch, along: float) -> int:
+def _spacing(problem: Problem, along: float) -> float:
+    """How far apart points are where they are finer in some places, compared to the size there."""
+    patches = [p for c in problem.conditions for p in patches_of(c.region)]
+    loads = [load_of(p) for p in patches if p.solid and p.sizes is not None]
+    dimension = len(problem.space.coordinates)
+    return max(loads, default=0.0) ** (1.0 / dimension) / along
+
+
+def _count(patch: Patch, along: float, spacing: float) -> int:
     """Points of one piece of a region."""
+    if patch.sizes is not None and patch.parameters > 0 and not patch.solid:
+        return max(2, round(_BOUNDARY * load_of(patch) / spacing**patch.parameters))
     share = float(np.clip(patch.fraction(), 0.05, 1.0))
     if patch.solid:
         return max(4, round(share * along**patch.parameters))

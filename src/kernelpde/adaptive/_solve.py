@@ -10,6 +10,7 @@ from jaxtyping import Array
 
 from kernelpde.adaptive._accuracy import Accuracy, check_accurate
 from kernelpde.adaptive._counts import counts
+from kernelpde.adaptive._grading import graded, singular_places
 from kernelpde.deprecation import adapted
 from kernelpde.errors import SolveError
 from kernelpde.gauss_newton import (
@@ -40,6 +41,13 @@ _STEPS = 4
 _ARITHMETIC = 1000
 """With more rows than this in training a level takes the time of its factorizations, which grows
 with the cube of their number; with fewer that of compilation and Python, which hardly grows."""
+
+_SLOW = 0.3
+"""A level that leaves more than this of the estimated error, or has not converged, is followed by
+grading, if there are corners that point into the domain. Smooth solutions leave a tenth or less."""
+
+_LEARNED = 1000
+"""With more rows than this in training kernels are kept as the last level has learned them."""
 
 _PROGRESS = 0.9
 """A level that leaves more of the estimated error than this has gained nothing; after two of them
@@ -147,23 +155,28 @@ def _levels(
     dimension = len(problem.space.coordinates)
     along, begun = _FIRST.get(dimension, 3.0), time.perf_counter()
     best: Solution | None = None
-    idle, lowest = 0, np.inf
+    first, idle, lowest = True, 0, np.inf
+    places = singular_places(problem)
     while True:
         started = time.perf_counter()
         drawn = problem.collocate(counts(problem, along), seed=ways.seed, sampling=ways.sampling)
         if best is not None and 2 * problem.row_count(drawn) > asked.max_rows:
             return _limited(best, asked, "a further level would have more rows than allowed")
-        level = _level(problem, drawn, ways, start, best is None)
-        if level.converged and level.error_estimate.largest <= asked.relative:
+        level = _level(problem, drawn, along, ways, start, first)
+        error = level.error_estimate.largest
+        if level.converged and error <= asked.relative:
             return level
+        slow = best is not None and not (level.converged and error < _SLOW * lowest)
         if level.converged:
             # What is estimated of others means little: these only need more points.
-            idle = 0 if level.error_estimate.largest < _PROGRESS * lowest else idle + 1
-            lowest = min(lowest, level.error_estimate.largest)
+            idle = 0 if error < _PROGRESS * lowest else idle + 1
+            lowest, start = min(lowest, error), level
         best = level if best is None or _error(level) < _error(best) else best
-        if level.converged:
-            problem, start = level.problem, level
-            ways = ways._replace(method=replace(ways.method, multistart=False))
+        if slow and len(places):
+            problem = graded(problem, places, asked.relative)
+            places, first, idle, lowest = places[:0], True, 0, np.inf
+        else:
+            problem, first = (level.problem, False) if level.converged else (problem, first)
         if idle >= 2:
             return _limited(best, asked, "more points do not help, by rounding or by the kernel")
         if not counts(problem, along):
@@ -178,18 +191,27 @@ def _levels(
 def _level(
     problem: Problem,
     drawn: tuple[Collocation, ...],
+    along: float,
     ways: _Ways,
     start: Start | None,
     first: bool,
 ) -> Solution:
-    """Learn and solve; only solve, if all hyperparameters are held."""
+    """Learn and solve; only solve, if hyperparameters are held or have been learned well enough.
+
+    - `first`: whether nothing is known of the kernels, so that several have to be tried.
+    """
     method, seed, sampling, callback = ways
-    if not Parameters.of(problem.kernels, problem.noises).vector.size:
+    method = replace(method, multistart=first)
+    known = not first and problem.row_count(drawn) > _LEARNED
+    if known or not Parameters.of(problem.kernels, problem.noises).vector.size:
+        # As many as training and validation points together.
+        twice = counts(problem, along * 2.0 ** (1.0 / len(problem.space.coordinates)))
         return solve_at_points(
             problem,
-            drawn,
+            twice,
             start=start,
             seed=seed,
+            sampling=sampling,
             solver=method.solver,
             linear_solver=method.final.linear_solver,
             max_steps=method.final.max_steps,

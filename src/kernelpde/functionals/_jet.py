@@ -29,6 +29,11 @@ class Term(NamedTuple):
     field: int
     orders: tuple[MultiIndex, ...]
 
+    @property
+    def parts(self) -> tuple["Term", ...]:
+        """The single derivatives that are added up."""
+        return tuple(Term(self.field, (order,)) for order in self.orders)
+
 
 class Frame(NamedTuple):
     """What a jet knows about the space it lives in.

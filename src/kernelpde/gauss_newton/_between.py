@@ -6,12 +6,13 @@ import jax
 import jax.core
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from kernelpde.arrays import array
 from kernelpde.compiling import pointwise, rung
 from kernelpde.errors import InputError
 from kernelpde.functionals import Term
+from kernelpde.geometry import patches_of
 from kernelpde.problem import Collocation, Problem, Residual
 
 LIMIT = 0.05
@@ -36,8 +37,8 @@ def between_points(
     """For each condition its residual at points of another draw, relative to what it is made of.
 
     That is, in root mean square, F(u) over F(0) + Σₜ |∂F/∂jₜ| ⟨jₜ⟩, with ⟨jₜ⟩ the size of a jet
-    entry over all those points; the largest over the equations of a condition. `None` for a
-    condition of which there are no other points.
+    entry over all those points, that of a Laplacian the size of its parts; the largest over the
+    equations of a condition. `None` for a condition of which there are no other points.
 
     **Arguments:**
 
@@ -54,29 +55,40 @@ def between_points(
     if not drawn:
         return found
     chosen = {name: problem.residuals[problem.condition_index(name)] for name in drawn}
-    terms = tuple(sorted({term for residual in chosen.values() for term in residual.terms}))
+    parts = tuple(
+        sorted({p for residual in chosen.values() for term in residual.terms for p in term.parts})
+    )
     # As many points as some program may have been compiled for.
     sizes = [rung(len(block.points)) for block in drawn.values()]
     points = [
         np.resize(np.asarray(block.points), (size, block.points.shape[1]))
         for block, size in zip(drawn.values(), sizes, strict=True)
     ]
-    entries = jets(terms, np.concatenate(points))
+    entries = jets(parts, np.concatenate(points))
     known = not isinstance(entries, jax.core.Tracer)
     entries = np.asarray(entries) if known else entries
     starts = np.cumsum([0, *sizes[:-1]])
     counts = [len(block.points) for block in drawn.values()]
     own = [entries[start : start + count] for start, count in zip(starts, counts, strict=True)]
     np_ = np if known else jnp
-    typical = np_.sqrt((np_.concatenate(own) ** 2).mean(axis=0))
-    columns = [
-        np.array([terms.index(term) for term in residual.terms]) for residual in chosen.values()
+    # Which parts each entry is the sum of.
+    sums = [
+        np.array([[part in term.parts for term in residual.terms] for part in parts], dtype=float)
+        for residual in chosen.values()
+    ]
+    every = np_.abs(np_.concatenate(own))
+    local = [
+        any(patch.sizes is not None for patch in patches_of(c.region))
+        for c in problem.conditions
+        if c.name in drawn
     ]
     relative = _relative(
         tuple(chosen.values()),
         tuple(drawn.values()),
-        tuple(array(each[:, some]) for each, some in zip(own, columns, strict=True)),
-        tuple(array(typical[some]) for some in columns),
+        tuple(array(each @ some) for each, some in zip(own, sums, strict=True)),
+        tuple(array(np_.abs(each) @ some) for each, some in zip(own, sums, strict=True)),
+        tuple(array(np_.sqrt(((every @ some) ** 2).mean(axis=0))) for some in sums),
+        array(np.array(local)),
     )
     values = np.asarray(relative).tolist() if known else list(relative)
     return {**found, **dict(zip(drawn, values, strict=True))}
@@ -105,15 +117,21 @@ def _relative(
     residuals: tuple[Residual, ...],
     blocks: tuple[Collocation, ...],
     entries: tuple[Float[Array, "_ _"], ...],
+    magnitudes: tuple[Float[Array, "_ _"], ...],
     sizes: tuple[Float[Array, " _"], ...],
+    local: Bool[Array, " C"],
 ) -> Float[Array, " C"]:
-    """For each condition the size of its residual over that of its parts."""
+    """For each condition the size of its residual over that of its parts.
+
+    With points that are finer in some places the size of a jet entry is that at each point.
+    """
 
     def size(values: Array) -> Array:
         return jnp.sqrt(jnp.mean(values**2, axis=0))
 
     found = []
-    for residual, block, own, typical in zip(residuals, blocks, entries, sizes, strict=True):
+    given = zip(residuals, blocks, entries, magnitudes, sizes, strict=True)
+    for residual, block, own, magnitude, typical in given:
 
         def at(point, normal, datum, entry, residual=residual):
             now = residual.with_slopes(point, normal, datum, tuple(entry))
@@ -125,6 +143,8 @@ def _relative(
             block.points, block.normals, block.data, own
         )
         # What is infinite at u = 0 says nothing of how large a residual may be.
-        parts = size(jnp.where(jnp.isfinite(at_zero), at_zero, 0.0)) + size(slopes) @ typical
+        alone = size(jnp.where(jnp.isfinite(at_zero), at_zero, 0.0))
+        here = size(jnp.sum(jnp.abs(slopes) * magnitude[:, None, :], axis=2))
+        parts = alone + jnp.where(local[len(found)], here, size(slopes) @ typical)
         found.append(jnp.max(size(now) / jnp.maximum(parts, 1e-300)))
     return jnp.stack(found)

@@ -217,7 +217,8 @@ def _places(
     if not inside:
         return np.concatenate([np.asarray(block.points) for block in blocks]), edges[0]
     each = _PLACES // len(inside)
-    found = [patch.sample(each, rng, "halton").points for patch in inside]
+    # Evenly, whatever the points of the problem are.
+    found = [replace(patch, sizes=None).sample(each, rng, "halton").points for patch in inside]
     return np.concatenate(found), np.concatenate(edges)[:_EDGES]
 
 

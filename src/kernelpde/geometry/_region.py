@@ -11,7 +11,9 @@ from jaxtyping import Float
 
 from kernelpde.checking import finite, instance, numbers, shown, whole_number
 from kernelpde.errors import InputError
+from kernelpde.geometry._graded import graded_parameters, load_of
 from kernelpde.geometry._sampling import unit_points
+from kernelpde.geometry._sizes import Sizes
 
 
 class Sample(NamedTuple):
@@ -90,6 +92,7 @@ class Patch(AbstractRegion):
     - `chart`: takes points of the cube to points and normals, preserving measure up to a constant.
     - `measure`: length, area or volume before anything is refused.
     - `keeps`: tells which points belong; `None` if all do.
+    - `sizes`: how far apart points are from place to place; even if `None`.
     - `beyond`: how far points lie outside, relative to the size of the domain; `None` if unknown.
     """
 
@@ -100,6 +103,7 @@ class Patch(AbstractRegion):
     measure: float
     keeps: Callable[[np.ndarray], np.ndarray] | None = None
     beyond: Callable[[np.ndarray], np.ndarray] | None = None
+    sizes: Sizes | None = None
 
     @property
     def has_normals(self):
@@ -126,6 +130,8 @@ class Patch(AbstractRegion):
         _check_rng(self, rng)
         if self.parameters == 0 and count > 1:
             raise InputError(f"The region {self.name!r} is a single point; got {count}.")
+        if self.sizes is not None and self.parameters > 0:
+            return self.chart(graded_parameters(self, count, rng))
         if self.keeps is None:
             return self.chart(unit_points(count, self.parameters, method, rng))
         fraction = self.fraction()
@@ -243,9 +249,7 @@ class Patches(AbstractRegion):
     def sample(self, count, rng, method="uniform"):
         count = _counted(self, count)
         _check_rng(self, rng)
-        sizes = np.array(
-            [(1.0 if self.equal else patch.measure) * patch.fraction() for patch in self.patches]
-        )
+        sizes = np.array([self._share(patch) for patch in self.patches])
         if not sizes.any():
             raise InputError(
                 f"The region {self.name!r} is empty: none of its pieces has any point."
@@ -267,6 +271,12 @@ class Patches(AbstractRegion):
         points = np.concatenate([sample.points for sample in samples])
         normals = [sample.normals for sample in samples if sample.normals is not None]
         return Sample(points, np.concatenate(normals) if len(normals) == len(samples) else None)
+
+    def _share(self, patch: Patch) -> float:
+        """How many of the points one piece gets, compared to others."""
+        if patch.sizes is not None and patch.parameters > 0:
+            return load_of(patch)
+        return (1.0 if self.equal else patch.measure) * patch.fraction()
 
     def __or__(self, other: "Patches | Patch") -> "Patches":
         return united([self, other])

@@ -30,6 +30,7 @@ from kernelpde.kernels._kernel import Scale as Scale
 from kernelpde.kernels._kernel import Sum as Sum
 from kernelpde.kernels._lengthscales import Bumps as Bumps
 from kernelpde.kernels._lengthscales import Network as Network
+from kernelpde.kernels._lengthscales import Sized as Sized
 from kernelpde.kernels._make import make_of as make_of
 from kernelpde.kernels._multiindex import MultiIndex as MultiIndex
 from kernelpde.kernels._multiindex import OrderPair as OrderPair

@@ -1,6 +1,6 @@
 """Lengthscales that vary from place to place."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 
 import equinox as eqx
@@ -127,3 +127,24 @@ class Bumps(eqx.Module):
         """ℓ constant."""
         each = np.broadcast_to(np.asarray(lengthscale, dtype=float), self.log_lengthscale.shape)
         return Bumps(each, self.box, self.shape)
+
+
+class Sized(eqx.Module):
+    """ℓᵢ(x) = ℓᵢ H(x): long where points are far apart, and short where they are close.
+
+    **Arguments:**
+
+    - `lengthscale`: ℓᵢ, one number for all coordinates or one each.
+    - `sizes`: H, a positive function of a point without hyperparameters, such as
+      `kernelpde.geometry.Sizes`.
+    """
+
+    log_lengthscale: Float[Array, " n"]
+    sizes: Callable[[Array], Array]
+
+    def __init__(self, lengthscale: Numbers, sizes: Callable[[Array], Array]):
+        self.log_lengthscale = jnp.atleast_1d(log_of_positive("Sized", "lengthscale", lengthscale))
+        self.sizes = sizes
+
+    def __call__(self, x: Float[Array, " d"]) -> Float[Array, " n"]:
+        return jnp.exp(self.log_lengthscale) * self.sizes(x)

@@ -1,5 +1,6 @@
 """Mistakes in residuals, said in words."""
 
+import inspect
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
@@ -13,7 +14,7 @@ from kernelpde.errors import InputError
 
 def line_of(function: Any) -> str:
     """Where a function was written, in brackets, if that is known."""
-    code = getattr(function, "__code__", None)
+    code = getattr(inspect.unwrap(function) if callable(function) else None, "__code__", None)
     return "" if code is None else f" ({Path(code.co_filename).name}:{code.co_firstlineno})"
 
 

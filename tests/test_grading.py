@@ -1,0 +1,148 @@
+"""Points and lengthscales that become finer towards corners that point into a domain."""
+
+from dataclasses import replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.spatial import KDTree
+
+import kernelpde as kp
+from kernelpde.adaptive._grading import graded, singular_places
+from kernelpde.geometry import Sizes, load_of, patches_of, reentrant_corners
+
+SQUARE = kp.Box(x=(-1.0, 1.0), y=(-1.0, 1.0))
+L_SHAPE = SQUARE - kp.Box(x=(0.0, 1.1), y=(-1.1, 0.0))
+DISKS = kp.Ball((0.0, 0.0), 1.0) | kp.Ball((1.0, 0.0), 1.0)
+UNIT = np.array([[-1.0, 1.0], [-1.0, 1.0]])
+
+
+def singular(x):
+    """r^(2/3) sin(2θ/3), harmonic in the L-shape."""
+    r = jnp.sqrt(x[0] ** 2 + x[1] ** 2 + 1e-300)
+    angle = jnp.mod(jnp.arctan2(x[1], x[0]), 2 * jnp.pi)
+    return r ** (2 / 3) * jnp.sin(2 * angle / 3)
+
+
+def laplace(kernel, domain=L_SHAPE, exact=singular):
+    return kp.Problem(
+        kp.Condition("equation", domain.interior, lambda x, u: u.laplacian),
+        kp.Condition("boundary", domain.boundary, lambda x, u: u.value - exact(x)),
+        fields=[kp.Field("u", kernel)],
+    )
+
+
+@pytest.mark.parametrize(
+    ("domain", "expected"),
+    [
+        (L_SHAPE, [(0.0, 0.0)]),
+        (
+            kp.Ball((0.0, 0.0), 1.0) | kp.Ball((1.0, 0.0), 1.0),
+            [(0.5, 0.75**0.5), (0.5, -(0.75**0.5))],
+        ),
+        (
+            kp.Box(x=(0.0, 4e6), y=(0.0, 1e-3)) - kp.Box(x=(1e6, 2e6), y=(3e-4, 6e-4)),
+            [(1e6, 3e-4), (1e6, 6e-4), (2e6, 3e-4), (2e6, 6e-4)],
+        ),
+        (kp.Box(x=(0.0, 4.0), y=(0.0, 1.0)) - kp.Ball((2.0, 0.0), 0.3), []),
+        (kp.Ball((0.0, 0.0), 1.0), []),
+        (SQUARE, []),
+        (kp.Ball((0.0, 0.0, 0.0), 1.0) | kp.Ball((1.0, 0.0, 0.0), 1.0), []),
+    ],
+)
+def test_corners_are_found(domain, expected):
+    found = reentrant_corners([domain.interior, domain.boundary])
+    extent = np.ptp(domain.bounds, axis=1)[: found.shape[1]]
+    order = np.lexsort((found / extent).round(6).T)
+    known = np.array(expected).reshape(-1, found.shape[1])
+    known = known[np.lexsort((known / extent).round(6).T)]
+    np.testing.assert_allclose(found[order] / extent, known / extent, atol=1e-9)
+
+
+def test_sizes_are_the_formula():
+    rng = np.random.default_rng(0)
+    places, given = rng.uniform(-1, 1, (3, 2)), np.array([1e-3, 0.1, 1e-6])
+    sizes, points = Sizes.of(places, given, UNIT), rng.uniform(-1, 1, (50, 2))
+    apart = np.linalg.norm(points[:, None] - places, axis=2) / 2
+    expected = (1 + ((apart**2 + given**2) ** -3).sum(axis=1)) ** (-1 / 6)
+    np.testing.assert_allclose(sizes.at(points), expected, rtol=1e-9)
+    np.testing.assert_allclose(jax.vmap(sizes)(points), expected, rtol=1e-9)
+    np.testing.assert_allclose(sizes.at(places), given, rtol=1e-5)
+    # It grows no faster than the distance.
+    slopes = np.linalg.norm(jax.vmap(jax.grad(sizes))(points), axis=1)
+    assert slopes.max() <= 0.5 * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("smallest", [1e-1, 1e-3, 1e-6])
+def test_distances_follow_sizes(smallest):
+    sizes = Sizes.of(np.zeros((1, 2)), np.array([smallest]), UNIT)
+    problem = graded(laplace(kp.Gaussian(0.3)), np.zeros((1, 2)), 10 * smallest)
+    inside, edge = (c.region for c in problem.conditions)
+    # One side of the corner: points on different sides know nothing of each other.
+    side = max(patches_of(edge), key=load_of)
+    for region, parameters in ((inside, 2), (side, 1)):
+        points = region.sample(600, np.random.default_rng(3)).points
+        assert points.shape == (600, 2)
+        nearest = KDTree(points).query(points, k=2)[0][:, 1] / 2 / sizes.at(points)
+        expected = (sum(load_of(p) for p in patches_of(region)) / 600) ** (1 / parameters)
+        # None are close together; even ones in the plane would be 1.07 of it apart at most.
+        assert nearest.min() > 0.3 * expected
+        assert 0.6 * expected < np.median(nearest) < 1.2 * expected
+    mean = np.mean(inside.sample(2000, np.random.default_rng(4)).points, axis=0)
+    assert np.linalg.norm(mean) < 0.2
+    assert not np.array_equal(
+        inside.sample(40, np.random.default_rng(1)).points,
+        inside.sample(40, np.random.default_rng(2)).points,
+    )
+
+
+def test_loads_are_integrals():
+    """∫ H⁻² over the square, of H = (1 + (s² + r²)⁻³)^(-1/6), by a fine grid in log r."""
+    smallest = 1e-2
+    sizes = Sizes.of(np.zeros((1, 2)), np.array([smallest]), UNIT)
+    x = np.geomspace(1e-4, 0.5, 300)
+    x = np.concatenate([-x[::-1], [0.0], x])
+    grid = np.stack(np.meshgrid(x, x, indexing="ij"), axis=-1).reshape(-1, 2)
+    values = sizes.at(2 * grid).reshape(len(x), len(x)) ** -2
+    expected = np.trapezoid(np.trapezoid(values, x), x)
+    np.testing.assert_allclose(load_of(replace(SQUARE.interior, sizes=sizes)), expected, rtol=0.02)
+
+
+def test_graded_problems_have_the_same_solution():
+    """Of a smooth problem, since residuals are only multiplied and kernels only changed."""
+
+    def exact(x):
+        return jnp.exp(x[0]) * jnp.sin(x[1])
+
+    problem = laplace(kp.Gaussian(0.5), exact=exact)
+    finer = graded(problem, singular_places(problem), 1e-1)
+    solution = kp.solve(finer, {"equation": 300, "boundary": 120})
+    places = np.random.default_rng(0).uniform(-1, 0, (100, 2))
+    np.testing.assert_allclose(solution["u"](places), jax.vmap(exact)(places), atol=5e-4)
+    assert "test_grading.py" in finer._equations()[0].where
+
+
+def test_an_accuracy_in_an_l_shape(tmp_path):
+    """Even points and one lengthscale end at some percent, whatever their number."""
+    solution = kp.solve(laplace(kp.Gaussian(0.3)), accuracy=1e-3)
+    places = np.random.default_rng(5).uniform(-1, 1, (2000, 2))
+    places = places[(places[:, 0] < 0) | (places[:, 1] > 0)]
+    known = np.asarray(jax.vmap(singular)(places))
+    error = np.linalg.norm(np.asarray(solution["u"](places)) - known) / np.linalg.norm(known)
+    assert error < 1e-3
+    assert 0.5 < solution.error_estimate["u"].rms / error < 10
+    assert solution.problem.row_count(solution.blocks) < 3000
+    kp.save_solution(tmp_path / "corner.npz", solution)
+    again = kp.load_solution(tmp_path / "corner.npz", solution.problem)
+    np.testing.assert_array_equal(again["u"](places), solution["u"](places))
+    with pytest.raises(kp.InputError, match="kernel"):
+        kp.load_solution(tmp_path / "corner.npz", laplace(kp.Gaussian(0.3)))
+
+
+def test_smooth_solutions_stay_even():
+    def exact(x):
+        return jnp.exp(x[0]) * jnp.sin(x[1])
+
+    solution = kp.solve(laplace(kp.Gaussian(0.3), exact=exact), accuracy=1e-5)
+    assert all(p.sizes is None for c in solution.problem.conditions for p in patches_of(c.region))

@@ -1,8 +1,9 @@
 """Estimated errors against true ones, and what becomes of an accuracy that is asked for.
 
     python benchmarks/estimates.py effectivity [--names box2,corner] [--seeds 500:512]
-    python benchmarks/estimates.py asked [--names ...] [--seeds ...]
+    python benchmarks/estimates.py asked [--names ...] [--seeds ...] [--keep]
     python benchmarks/estimates.py speed [--other SOURCE]
+    python benchmarks/estimates.py corners
     python benchmarks/estimates.py page
 
 The random problems of `robustness.py`, and L-shaped domains with a singularity in their corner. The
@@ -14,12 +15,16 @@ seeds of the results have not been used for either.
 learned. Estimated over true error, for solutions that are marked converged.
 
 `asked`: solutions to 1e-3, 1e-5 and 1e-7, each within two minutes: what was claimed, true error,
-rows, CPU seconds of the whole, and of one solve at the final points with the final kernels.
+rows, CPU seconds of the whole, and of one solve at the final points with the final kernels. With
+`--keep` added to the results that are there.
 
 `speed`: everything compiled, CPU seconds of an accuracy that is asked for, as a ratio to one solve
 at the final points with the final kernels; for the elliptic problem of the paper to its published
 error also those of the default settings of learning in another checkout of the library, whose
 directory `src` is given. Each the median of seeds 0 to 4.
+
+`corners`: r^(2/3) sin(2θ/3) in an L-shape, to 1e-4 and 1e-5, seeds 0 to 4; and what even points and
+one learned lengthscale give with as many rows.
 
 `page`: writes the tables of `docs/accuracy.md` from the results.
 """
@@ -227,6 +232,50 @@ def speed(other: str | None) -> dict[str, Any]:
     return report
 
 
+def corners() -> dict[str, Any]:
+    """The singular corner of an L-shape, with points and lengthscales of every level."""
+
+    def exact(x):
+        r = jnp.sqrt(x[0] ** 2 + x[1] ** 2 + 1e-300)
+        return r ** (2 / 3) * jnp.sin(2 / 3 * jnp.mod(jnp.arctan2(x[1], x[0]), 2 * jnp.pi))
+
+    domain = kp.Box(x=(-1.0, 1.0), y=(-1.0, 1.0)) - kp.Box(x=(0.0, 1.1), y=(-1.1, 0.0))
+    problem = kp.Problem(
+        kp.Condition("equation", domain.interior, lambda x, u: u.laplacian),
+        kp.Condition("boundary", domain.boundary, lambda x, u: u.value - exact(x)),
+        fields=[kp.Field("u", kp.Gaussian(0.3))],
+    )
+    places = domain.interior.sample(4000, np.random.default_rng(99)).points
+    known = np.asarray(jax.vmap(exact)(places))
+
+    def error(solution: kp.Solution) -> float:
+        found = np.asarray(solution["u"](places))
+        return float(np.linalg.norm(found - known) / np.linalg.norm(known))
+
+    runs = []
+    for accuracy in (1e-4, 1e-5):
+        for seed in range(5):
+            begin = time.process_time()
+            solution = kp.solve(problem, accuracy=accuracy, seed=seed, throw=False)
+            run = {
+                "asked": accuracy,
+                "seed": seed,
+                "claimed": bool(solution.converged),
+                "estimate": solution.error_estimate.largest,
+                "error": error(solution),
+                "rows": solution.problem.row_count(solution.blocks),
+                "CPU seconds, compilation included": time.process_time() - begin,
+            }
+            if accuracy == 1e-4:
+                inside, edge = (block.count // 2 for block in solution.blocks)
+                points = {"equation": inside, "boundary": edge}
+                even = kp.learn(problem, points, seed=seed, throw=False).solution
+                assert even is not None
+                run["even points"] = {"converged": bool(even.converged), "error": error(even)}
+            runs.append(run)
+    return {"runs": runs}
+
+
 def summary(case: str, runs: list[dict[str, Any]]) -> dict[str, Any]:
     if case == "effectivity":
         good = [run for run in runs if run["converged"]]
@@ -265,9 +314,9 @@ BEGIN, END = "<!-- written by benchmarks/estimates.py -->", "<!-- end -->"
 
 def tables() -> str:
     """What the documentation says of the results."""
-    asked, seen, fast = (
+    asked, seen, fast, corner = (
         json.loads((RESULTS / f"estimates-{name}.json").read_text())
-        for name in ("asked", "effectivity", "speed")
+        for name in ("asked", "effectivity", "speed", "corners")
     )
     lines = [
         f"{asked['problems']} random problems, none of them used to make the estimator: boxes, "
@@ -309,6 +358,27 @@ def tables() -> str:
             f"{name} {ratio:.1f}" for name, ratio in fast["median ratio to one solve"].items()
         )
         + ".",
+        "",
+        "r^(2/3) sin(2θ/3) in an L-shape, seeds 0 to 4 (`python benchmarks/estimates.py corners`):",
+        "",
+        "| asked for | claimed | true errors | estimated | rows |",
+        "|---|---|---|---|---|",
+    ]
+    for accuracy in (1e-4, 1e-5):
+        runs = [run for run in corner["runs"] if run["asked"] == accuracy]
+        spread = [
+            f"{min(values):{form}} to {max(values):{form}}"
+            for key, form in (("error", ".1e"), ("estimate", ".1e"), ("rows", "d"))
+            if (values := [run[key] for run in runs])
+        ]
+        claimed = f"{sum(run['claimed'] for run in runs)} of {len(runs)}"
+        lines.append(f"| {accuracy:.0e} | {claimed} | {' | '.join(spread)} |")
+    even = [run["even points"] for run in corner["runs"] if "even points" in run]
+    lines += [
+        "",
+        "Even points and one learned lengthscale, with as many rows as for 1e-4: true errors "
+        f"{min(e['error'] for e in even):.1e} to {max(e['error'] for e in even):.1e}, "
+        f"{sum(e['converged'] for e in even)} of {len(even)} marked converged.",
     ]
     return "\n".join(lines)
 
@@ -320,10 +390,11 @@ def page() -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("case", choices=("effectivity", "asked", "speed", "page"))
+    parser.add_argument("case", choices=("effectivity", "asked", "speed", "corners", "page"))
     parser.add_argument("--names", default=",".join([*NAMES, "corner"]))
     parser.add_argument("--seeds", default="500:512")
     parser.add_argument("--other")
+    parser.add_argument("--keep", action="store_true")
     given = parser.parse_args()
     if given.case == "page":
         page()
@@ -331,13 +402,20 @@ def main() -> None:
     if given.case == "speed":
         write("estimates-speed", speed(given.other))
         return
+    if given.case == "corners":
+        write("estimates-corners", corners())
+        return
     first, last = map(int, given.seeds.split(":"))
     study = {"effectivity": effectivity, "asked": asked}[given.case]
     runs: list[dict[str, Any]] = []
+    seeds = given.seeds
+    if given.keep:
+        earlier = json.loads((RESULTS / f"estimates-{given.case}.json").read_text())
+        runs, seeds = earlier["runs"], f"{earlier['seeds']}, {seeds}"
     for name in given.names.split(","):
         for seed in range(first, last):
             runs += study(name, seed)
-            report = {"seeds": given.seeds, **summary(given.case, runs), "runs": runs}
+            report = {"seeds": seeds, **summary(given.case, runs), "runs": runs}
             write(f"estimates-{given.case}", report, quiet=True)
     print(summary(given.case, runs))
 

@@ -366,7 +366,7 @@ def test_a_field_that_is_zero_is_right():
 def test_harmonic_functions_are_met_between_points(dimension):
     """Δu = 0: the residual is compared to the second derivatives, not to their sum, which is 0."""
     names = "xyz"[:dimension]
-    box = kp.Box(**{name: (0.0, 1.0) for name in names})
+    box = kp.Box(**dict.fromkeys(names, (0.0, 1.0)))
 
     def exact(x):
         return jnp.exp(np.sqrt(dimension - 1) * x[0]) * jnp.prod(jnp.cos(x[1:]))

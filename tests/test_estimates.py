@@ -381,3 +381,60 @@ def test_harmonic_functions_are_met_between_points(dimension):
     assert true_error(solution, exact, places) < 1e-5
     rough = problem.with_kernels([kp.Gaussian(0.05)])
     assert not kp.solve(rough, {"equation": 150, "boundary": 150}, throw=False).converged
+
+
+def rod(measured, places, unknown):
+    """-u'' = f, or = q x (1 - x), from noisy temperatures."""
+
+    def field(x, u, f):
+        return -u.d("x", "x") - f.value
+
+    def number(x, u, q):
+        return -u.d("x", "x") - q * x[0] * (1 - x[0])
+
+    given = {"data": {"d": measured}, "noise": 0.005}
+    others = {
+        "field": kp.Field("f", 5.0 * kp.Gaussian(0.3)),
+        "number": kp.Parameter("q", 10.0, 5.0),
+    }
+    return kp.Problem(
+        kp.Condition("equation", LINE.interior, field if unknown == "field" else number),
+        kp.Condition("edge", LINE.boundary, lambda x, u: u.value),
+        kp.Condition("data", kp.PointCloud(places), lambda x, u, d: u.value - d, **given),
+        fields=[kp.Field("u", kp.Gaussian(0.3)), others[unknown]],
+    )
+
+
+@pytest.mark.parametrize("unknown", ["field", "number"])
+def test_points_add_little_to_what_data_leave_open(unknown):
+    """The difference to many more points, in deviations, is at most about what was asked for."""
+    rng = np.random.default_rng(12)
+    places = rng.uniform(0, 1, (25, 1))
+    x = places[:, 0]
+    exact = np.sin(np.pi * x) if unknown == "field" else (x - 2 * x**3 + x**4)
+    problem = rod(exact + 0.005 * rng.normal(size=25), places, unknown)
+    solution = kp.solve(problem, accuracy=kp.Accuracy(deviations=0.2))
+    fine = kp.solve(solution.problem, {"equation": 150, "edge": 2}, seed=9)
+    known = kp.posterior(fine)
+    if unknown == "number":
+        apart = abs(float(solution.parameters["q"]) - float(fine.parameters["q"]))
+        assert apart < 0.4 * float(known.parameters["q"].deviation)
+        return
+    grid = np.linspace(0, 1, 200)[:, None]
+    for name in "uf":
+        apart = np.asarray(solution[name](grid)) - np.asarray(fine[name](grid))
+        deviation = np.asarray(known[name].deviation(grid))
+        assert np.sqrt(np.mean(apart**2)) < 0.4 * np.sqrt(np.mean(deviation**2))
+
+
+def test_deviations_are_for_noisy_data():
+    with pytest.raises(kp.InputError, match="no posterior deviations"):
+        kp.solve(cubic(kp.Gaussian(0.3)), accuracy=kp.Accuracy(deviations=0.2))
+    places = np.linspace(0.1, 0.9, 9)[:, None]
+    noisy = rod(np.sin(np.pi * places[:, 0]), places, "field")
+    with pytest.raises(kp.InputError, match=r"Accuracy\(deviations=0.2\)"):
+        kp.solve(noisy, accuracy=1e-3)
+    asked = kp.Accuracy(deviations=1e-9, max_rows=1)
+    rest = kp.solve(noisy, accuracy=asked, throw=False)
+    assert not rest.converged
+    assert "1e-09 deviations" in str(rest)

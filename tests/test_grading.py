@@ -124,7 +124,7 @@ def test_graded_problems_have_the_same_solution():
 
 
 def test_an_accuracy_in_an_l_shape(tmp_path):
-    """Even points and one lengthscale end at some percent, whatever their number."""
+    """Even points and one lengthscale end at about one percent, whatever their number."""
     solution = kp.solve(laplace(kp.Gaussian(0.3)), accuracy=1e-3)
     places = np.random.default_rng(5).uniform(-1, 1, (2000, 2))
     places = places[(places[:, 0] < 0) | (places[:, 1] > 0)]

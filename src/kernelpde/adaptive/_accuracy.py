@@ -9,6 +9,7 @@ from kernelpde.checking import real_number, whole_number
 from kernelpde.compiling import traced
 from kernelpde.errors import InputError
 from kernelpde.gauss_newton import check_problem
+from kernelpde.problem import Problem
 
 
 @dataclass(frozen=True)
@@ -17,22 +18,28 @@ class Accuracy:
 
     **Arguments:**
 
-    - `relative`: the error of each field, in root mean square relative to the field's own.
+    - `relative`: the error of each field, in root mean square relative to the field's own. For
+      problems without noise.
     - `at_most`: seconds after which no further level is begun that would take longer; as long as it
       takes if left out.
     - `max_rows`: of the linear systems; a few thousand take seconds. The first level has some
       hundred and is always solved.
+    - `deviations`: the error that points add to each unknown, in posterior standard deviations. For
+      problems with noisy data, where nothing can be as accurate as one likes.
 
     A field that should be zero and is so only up to rounding has no relative accuracy: the result
     is then that none was reached.
     """
 
-    relative: float
+    relative: float | None = None
     at_most: float | None = None
     max_rows: int = 5000
+    deviations: float = 0.2
 
     def __post_init__(self):
-        real_number("Accuracy", "relative", self.relative, above=0, at_most=1)
+        if self.relative is not None:
+            real_number("Accuracy", "relative", self.relative, above=0, at_most=1)
+        real_number("Accuracy", "deviations", self.deviations, above=0)
         if self.at_most is not None:
             real_number("Accuracy", "at_most", self.at_most, above=0)
         whole_number("Accuracy", "max_rows", self.max_rows, at_least=1)
@@ -43,7 +50,13 @@ class Accuracy:
         return given if isinstance(given, Accuracy) else Accuracy(given)
 
 
-def check_accurate(problem: Any, points: Any, inputs: Any, start: Any) -> None:
+def is_noisy(problem: Problem) -> bool:
+    """Whether some conditions need not hold exactly."""
+    levels = [np.asarray(condition.noise_level) for condition in problem.conditions]
+    return any(np.any(level > 0) for level in levels)
+
+
+def check_accurate(problem: Any, asked: Accuracy, points: Any, inputs: Any, start: Any) -> None:
     """Refuse what cannot be solved to an accuracy."""
     check_problem("solve", problem)
     if points is not None:
@@ -57,8 +70,14 @@ def check_accurate(problem: Any, points: Any, inputs: Any, start: Any) -> None:
             "solution = solve(problem, accuracy=...), and inside "
             "solve(solution.problem, solution.blocks, inputs=...)."
         )
-    if any(np.any(np.asarray(condition.noise_level) > 0) for condition in problem.conditions):
+    if is_noisy(problem) and asked.relative is not None:
         raise InputError(
             "solve: an accuracy is for conditions that hold exactly; with noise the posterior says "
-            "how far off the solution may be. Give points, or use learn and posterior."
+            "how far off the solution may be. Ask for points that add little to that, "
+            "accuracy=Accuracy(deviations=0.2)."
+        )
+    if not is_noisy(problem) and asked.relative is None:
+        raise InputError(
+            "solve: without noisy data there are no posterior deviations to compare to. Write "
+            "accuracy=1e-6, the relative error of each field."
         )

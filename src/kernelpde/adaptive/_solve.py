@@ -10,6 +10,7 @@ from jaxtyping import Array
 
 from kernelpde.adaptive._accuracy import Accuracy, check_accurate
 from kernelpde.adaptive._counts import counts
+from kernelpde.adaptive._deviations import part_of_deviation
 from kernelpde.adaptive._grading import graded, singular_places
 from kernelpde.deprecation import adapted
 from kernelpde.errors import SolveError
@@ -85,7 +86,8 @@ def solve(
     - `points`: for each condition how many points to draw, or the points themselves; or what
       `problem.collocate` has drawn.
     - `accuracy`: of each field, in root mean square relative to the field's own, instead of points;
-      `Accuracy(1e-6, at_most=60.0)` for at most a minute.
+      `Accuracy(1e-6, at_most=60.0)` for at most a minute; with noisy data
+      `Accuracy(deviations=0.2)`, of the posterior standard deviation of each unknown.
     - `inputs`: values for some of the inputs of the problem, instead of those it has.
     - `start`: a solution to begin with, of a problem with the same fields, at any points; or for
       some fields a function of a point, `{"u": lambda x: x[0] ** 2}`; or nonlinear jet entries at
@@ -124,13 +126,14 @@ def solve(
             throw=throw,
             callback=callback,
         )
-    check_accurate(problem, points, inputs, start)
+    asked = Accuracy.of(accuracy)
+    check_accurate(problem, asked, points, inputs, start)
     assert isinstance(problem, Problem)
     assert not isinstance(start, tuple)
     final = FinalSolve(linear_solver=linear_solver, max_steps=max_steps)
     ways = _Ways(Bilevel(solver=solver, final=final), seed, sampling, callback)
     problem = problem if inputs is None else problem.with_inputs(inputs)
-    solution = _levels(problem, Accuracy.of(accuracy), ways, start)
+    solution = _levels(problem, asked, ways, start)
     if throw and not solution.converged:
         raise SolveError(str(solution), solution)
     return solution
@@ -156,24 +159,24 @@ def _levels(
     along, begun = _FIRST.get(dimension, 3.0), time.perf_counter()
     best: Solution | None = None
     first, idle, lowest = True, 0, np.inf
-    places = singular_places(problem)
+    places = singular_places(problem) if asked.relative is not None else np.zeros((0, dimension))
     while True:
         started = time.perf_counter()
         drawn = problem.collocate(counts(problem, along), seed=ways.seed, sampling=ways.sampling)
         if best is not None and 2 * problem.row_count(drawn) > asked.max_rows:
             return _limited(best, asked, "a further level would have more rows than allowed")
         level = _level(problem, drawn, along, ways, start, first)
-        error = level.error_estimate.largest
-        if level.converged and error <= asked.relative:
+        error = _error(level, asked)
+        if level.converged and error <= _wanted(asked):
             return level
         slow = best is not None and not (level.converged and error < _SLOW * lowest)
         if level.converged:
             # What is estimated of others means little: these only need more points.
             idle = 0 if error < _PROGRESS * lowest else idle + 1
             lowest, start = min(lowest, error), level
-        best = level if best is None or _error(level) < _error(best) else best
+        best = level if best is None or _rank(level, asked) < _rank(best, asked) else best
         if slow and len(places):
-            problem = graded(problem, places, asked.relative)
+            problem = graded(problem, places, _wanted(asked))
             places, first, idle, lowest = places[:0], True, 0, np.inf
         else:
             problem, first = (level.problem, False) if level.converged else (problem, first)
@@ -236,15 +239,26 @@ def _level(
     return found.solution
 
 
-def _error(solution: Solution) -> tuple[bool, float]:
+def _wanted(asked: Accuracy) -> float:
+    return asked.deviations if asked.relative is None else asked.relative
+
+
+def _error(solution: Solution, asked: Accuracy) -> float:
+    """The estimated error in the units that it was asked for in."""
+    relative = asked.relative is not None
+    return solution.error_estimate.largest if relative else part_of_deviation(solution)
+
+
+def _rank(solution: Solution, asked: Accuracy) -> tuple[bool, float]:
     """By which levels are compared: of those that have not converged less is known."""
-    return not solution.converged, solution.error_estimate.largest
+    return not solution.converged, _error(solution, asked)
 
 
 def _limited(best: Solution, asked: Accuracy, why: str) -> Solution:
     """The best solution, with a result that says that it is not as good as asked for."""
     code = code_of(RESULT.accuracy_limit) if best.converged else best.code
-    reason = f"{asked.relative:.0e} was asked for: {why}. {best.error_estimate.reason}".strip()
+    goal = f"{asked.relative:.0e}" if asked.relative else f"{asked.deviations:g} deviations"
+    reason = f"{goal} was asked for: {why}. {best.error_estimate.reason}".strip()
     solution = replace(best, code=code)
     vars(solution)["error_estimate"] = replace(best.error_estimate, reason=reason)
     return solution

@@ -8,4 +8,5 @@ from kernelpde.inference._mixture import marginal_posterior as marginal_posterio
 from kernelpde.inference._posterior import Estimate as Estimate
 from kernelpde.inference._posterior import Posterior as Posterior
 from kernelpde.inference._posterior import PosteriorView as PosteriorView
+from kernelpde.inference._posterior import conditioned as conditioned
 from kernelpde.inference._posterior import posterior as posterior

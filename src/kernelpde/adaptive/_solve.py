@@ -25,6 +25,7 @@ from kernelpde.gauss_newton import (
     earlier,
 )
 from kernelpde.gauss_newton import solve as solve_at_points
+from kernelpde.kernels import stretched
 from kernelpde.learning import Bilevel, FinalSolve, Parameters, learn
 from kernelpde.linear_solvers import LinearSolver
 from kernelpde.problem import Collocation, Problem
@@ -49,6 +50,9 @@ grading, if there are corners that point into the domain. Smooth solutions leave
 
 _LEARNED = 1000
 """With more rows than this in training kernels are kept as the last level has learned them."""
+
+_SHORTER = 4
+"""So many times lengthscales are divided by 1.4 if they are longer than rounding allows."""
 
 _PROGRESS = 0.9
 """A level that leaves more of the estimated error than this has gained nothing; after two of them
@@ -209,7 +213,7 @@ def _level(
     if known or not Parameters.of(problem.kernels, problem.noises).vector.size:
         # As many as training and validation points together.
         twice = counts(problem, along * 2.0 ** (1.0 / len(problem.space.coordinates)))
-        return solve_at_points(
+        found = solve_at_points(
             problem,
             twice,
             start=start,
@@ -221,7 +225,8 @@ def _level(
             throw=False,
             callback=callback,
         )
-    found = learn(
+        return _resolved(found, ways) if known else found
+    learned = learn(
         problem,
         drawn,
         method=method,
@@ -232,11 +237,38 @@ def _level(
         throw=False,
         callback=callback,
     )
-    assert found.solution is not None
+    assert learned.solution is not None
     if callback is not None:
-        for record in found.solution.history:
+        for record in learned.solution.history:
             callback(record)
-    return found.solution
+    return _resolved(learned.solution, ways)
+
+
+def _resolved(solution: Solution, ways: _Ways) -> Solution:
+    """The same with lengthscales so much shorter that conditions are met at their points.
+
+    Learning, with a larger nugget, may find some that are longer than rounding allows.
+    """
+    for _ in range(_SHORTER):
+        kernels = stretched(solution.problem.kernels, 1 / 1.4)
+        free = Parameters.of(solution.problem.kernels, ()).vector.size
+        # Not those that are held.
+        if solution.result is not RESULT.unresolved or kernels is None:
+            break
+        if Parameters.of(kernels, ()).vector.size != free:
+            break
+        solution = solve_at_points(
+            solution.problem.with_kernels(kernels),
+            solution.blocks,
+            start=solution,
+            seed=ways.seed,
+            solver=ways.method.solver,
+            linear_solver=ways.method.final.linear_solver,
+            max_steps=ways.method.final.max_steps,
+            throw=False,
+            callback=ways.callback,
+        )
+    return solution
 
 
 def _wanted(asked: Accuracy) -> float:

@@ -6,13 +6,13 @@ import jax
 import jax.core
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Float
 
 from kernelpde.arrays import array
 from kernelpde.compiling import pointwise, rung
 from kernelpde.errors import InputError
 from kernelpde.functionals import Term
-from kernelpde.geometry import patches_of
+from kernelpde.geometry import AbstractRegion, patches_of
 from kernelpde.problem import Collocation, Problem, Residual
 
 LIMIT = 0.05
@@ -76,22 +76,31 @@ def between_points(
         np.array([[part in term.parts for term in residual.terms] for part in parts], dtype=float)
         for residual in chosen.values()
     ]
-    every = np_.abs(np_.concatenate(own))
-    local = [
-        any(patch.sizes is not None for patch in patches_of(c.region))
-        for c in problem.conditions
-        if c.name in drawn
+    # Where points are finer, derivatives are compared in units of the size there.
+    orders = np.array([sum(part.orders[0]) for part in parts])
+    regions = {c.name: c.region for c in problem.conditions}
+    units = [
+        _sizes(regions[name], np.asarray(block.points))[:, None] ** orders
+        for name, block in drawn.items()
     ]
+    every = np_.abs(np_.concatenate([e * u for e, u in zip(own, units, strict=True)]))
     relative = _relative(
         tuple(chosen.values()),
         tuple(drawn.values()),
         tuple(array(each @ some) for each, some in zip(own, sums, strict=True)),
-        tuple(array(np_.abs(each) @ some) for each, some in zip(own, sums, strict=True)),
+        tuple(
+            array(unit @ some / some.sum(axis=0)) for unit, some in zip(units, sums, strict=True)
+        ),
         tuple(array(np_.sqrt(((every @ some) ** 2).mean(axis=0))) for some in sums),
-        array(np.array(local)),
     )
     values = np.asarray(relative).tolist() if known else list(relative)
     return {**found, **dict(zip(drawn, values, strict=True))}
+
+
+def _sizes(region: AbstractRegion, points: np.ndarray) -> np.ndarray:
+    """How far apart points are from place to place; one where they are even."""
+    found = [patch.sizes for patch in patches_of(region) if patch.sizes is not None]
+    return found[0].at(points) if found else np.ones(len(points))
 
 
 def _others(problem: Problem, name: str, block: Collocation, seed: int) -> Collocation | None:
@@ -117,21 +126,17 @@ def _relative(
     residuals: tuple[Residual, ...],
     blocks: tuple[Collocation, ...],
     entries: tuple[Float[Array, "_ _"], ...],
-    magnitudes: tuple[Float[Array, "_ _"], ...],
+    units: tuple[Float[Array, "_ _"], ...],
     sizes: tuple[Float[Array, " _"], ...],
-    local: Bool[Array, " C"],
 ) -> Float[Array, " C"]:
-    """For each condition the size of its residual over that of its parts.
-
-    With points that are finer in some places the size of a jet entry is that at each point.
-    """
+    """For each condition the size of its residual over that of its parts."""
 
     def size(values: Array) -> Array:
         return jnp.sqrt(jnp.mean(values**2, axis=0))
 
     found = []
-    given = zip(residuals, blocks, entries, magnitudes, sizes, strict=True)
-    for residual, block, own, magnitude, typical in given:
+    given = zip(residuals, blocks, entries, units, sizes, strict=True)
+    for residual, block, own, unit, typical in given:
 
         def at(point, normal, datum, entry, residual=residual):
             now = residual.with_slopes(point, normal, datum, tuple(entry))
@@ -144,7 +149,6 @@ def _relative(
         )
         # What is infinite at u = 0 says nothing of how large a residual may be.
         alone = size(jnp.where(jnp.isfinite(at_zero), at_zero, 0.0))
-        here = size(jnp.sum(jnp.abs(slopes) * magnitude[:, None, :], axis=2))
-        parts = alone + jnp.where(local[len(found)], here, size(slopes) @ typical)
+        parts = alone + size(slopes / unit[:, None, :]) @ typical
         found.append(jnp.max(size(now) / jnp.maximum(parts, 1e-300)))
     return jnp.stack(found)

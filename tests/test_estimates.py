@@ -273,8 +273,11 @@ def test_noise_has_a_posterior_instead():
 
 def test_an_accuracy_with_averages():
     """Only the mean of u is known besides its slopes: averages are neither drawn nor halved."""
+
+    def exact(x):
+        return jnp.cos(3 * x[0])
+
     whole = kp.box_averages([[0.0]], [[1.0]], nodes=24)
-    exact = lambda x: jnp.cos(3 * x[0])  # noqa: E731
     mean = np.sin(3.0) / 3.0
     problem = kp.Problem(
         kp.Condition("equation", LINE.interior, lambda x, u: u.d("x", "x") + 9 * jnp.cos(3 * x[0])),

@@ -8,7 +8,7 @@ import numpy as np
 from kernelpde.checking import real_number, whole_number
 from kernelpde.compiling import traced
 from kernelpde.errors import InputError
-from kernelpde.gauss_newton import check_problem
+from kernelpde.gauss_newton import Start, check_problem
 from kernelpde.problem import Problem
 
 
@@ -56,8 +56,10 @@ def is_noisy(problem: Problem) -> bool:
     return any(np.any(level > 0) for level in levels)
 
 
-def check_accurate(problem: Any, asked: Accuracy, points: Any, inputs: Any, start: Any) -> None:
-    """Refuse what cannot be solved to an accuracy."""
+def checked(
+    problem: Any, asked: Accuracy, points: Any, inputs: Any, start: Any
+) -> tuple[Problem, Start | None]:
+    """A problem with its inputs, and a start; what cannot be solved to an accuracy is refused."""
     check_problem("solve", problem)
     if points is not None:
         raise InputError("solve: give points, or an accuracy for which they are chosen; got both.")
@@ -81,3 +83,4 @@ def check_accurate(problem: Any, asked: Accuracy, points: Any, inputs: Any, star
             "solve: without noisy data there are no posterior deviations to compare to. Write "
             "accuracy=1e-6, the relative error of each field."
         )
+    return problem if inputs is None else problem.with_inputs(inputs), start

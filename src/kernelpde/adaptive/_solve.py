@@ -8,12 +8,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Array
 
-from kernelpde.adaptive._accuracy import Accuracy, check_accurate
+from kernelpde.adaptive._accuracy import Accuracy, checked
 from kernelpde.adaptive._counts import counts
 from kernelpde.adaptive._deviations import part_of_deviation
 from kernelpde.adaptive._grading import graded, singular_places
 from kernelpde.deprecation import adapted
 from kernelpde.errors import SolveError
+from kernelpde.functionals import Kernels
 from kernelpde.gauss_newton import (
     RESULT,
     Discretization,
@@ -131,12 +132,9 @@ def solve(
             callback=callback,
         )
     asked = Accuracy.of(accuracy)
-    check_accurate(problem, asked, points, inputs, start)
-    assert isinstance(problem, Problem)
-    assert not isinstance(start, tuple)
+    problem, start = checked(problem, asked, points, inputs, start)
     final = FinalSolve(linear_solver=linear_solver, max_steps=max_steps)
     ways = _Ways(Bilevel(solver=solver, final=final), seed, sampling, callback)
-    problem = problem if inputs is None else problem.with_inputs(inputs)
     solution = _levels(problem, asked, ways, start)
     if throw and not solution.converged:
         raise SolveError(str(solution), solution)
@@ -162,11 +160,13 @@ def _levels(
     dimension = len(problem.space.coordinates)
     along, begun = _FIRST.get(dimension, 3.0), time.perf_counter()
     best: Solution | None = None
+    rank = (True, np.inf)
     first, idle, lowest = True, 0, np.inf
     places = singular_places(problem) if asked.relative is not None else np.zeros((0, dimension))
     while True:
         started = time.perf_counter()
-        drawn = problem.collocate(counts(problem, along), seed=ways.seed, sampling=ways.sampling)
+        wanted = counts(problem, along)
+        drawn = problem.collocate(wanted, seed=ways.seed, sampling=ways.sampling)
         if best is not None and 2 * problem.row_count(drawn) > asked.max_rows:
             return _limited(best, asked, "a further level would have more rows than allowed")
         level = _level(problem, drawn, along, ways, start, first)
@@ -178,7 +178,9 @@ def _levels(
             # What is estimated of others means little: these only need more points.
             idle = 0 if error < _PROGRESS * lowest else idle + 1
             lowest, start = min(lowest, error), level
-        best = level if best is None or _rank(level, asked) < _rank(best, asked) else best
+        # Of those that have not converged less is known.
+        if best is None or (not level.converged, error) < rank:
+            best, rank = level, (not level.converged, error)
         if slow and len(places):
             problem = graded(problem, places, _wanted(asked))
             places, first, idle, lowest = places[:0], True, 0, np.inf
@@ -186,7 +188,7 @@ def _levels(
             problem, first = (level.problem, False) if level.converged else (problem, first)
         if idle >= 2:
             return _limited(best, asked, "more points do not help, by rounding or by the kernel")
-        if not counts(problem, along):
+        if not wanted:
             return _limited(best, asked, "every condition comes with its points")
         along *= _MORE ** (1.0 / dimension)
         now = time.perf_counter()
@@ -213,18 +215,7 @@ def _level(
     if known or not Parameters.of(problem.kernels, problem.noises).vector.size:
         # As many as training and validation points together.
         twice = counts(problem, along * 2.0 ** (1.0 / len(problem.space.coordinates)))
-        found = solve_at_points(
-            problem,
-            twice,
-            start=start,
-            seed=seed,
-            sampling=sampling,
-            solver=method.solver,
-            linear_solver=method.final.linear_solver,
-            max_steps=method.final.max_steps,
-            throw=False,
-            callback=callback,
-        )
+        found = _solved(problem, twice, start, ways)
         return _resolved(found, ways) if known else found
     learned = learn(
         problem,
@@ -250,25 +241,36 @@ def _resolved(solution: Solution, ways: _Ways) -> Solution:
     Learning, with a larger nugget, may find some that are longer than rounding allows.
     """
     for _ in range(_SHORTER):
-        kernels = stretched(solution.problem.kernels, 1 / 1.4)
-        free = Parameters.of(solution.problem.kernels, ()).vector.size
+        if solution.result is not RESULT.unresolved:
+            break
+        problem = solution.problem
+        kernels = stretched(problem.kernels, 1 / 1.4)
         # Not those that are held.
-        if solution.result is not RESULT.unresolved or kernels is None:
+        if kernels is None or _free(kernels) != _free(problem.kernels):
             break
-        if Parameters.of(kernels, ()).vector.size != free:
-            break
-        solution = solve_at_points(
-            solution.problem.with_kernels(kernels),
-            solution.blocks,
-            start=solution,
-            seed=ways.seed,
-            solver=ways.method.solver,
-            linear_solver=ways.method.final.linear_solver,
-            max_steps=ways.method.final.max_steps,
-            throw=False,
-            callback=ways.callback,
-        )
+        solution = _solved(problem.with_kernels(kernels), solution.blocks, solution, ways)
     return solution
+
+
+def _solved(problem: Problem, points: Points, start: Start | None, ways: _Ways) -> Solution:
+    """With the kernels as they are."""
+    return solve_at_points(
+        problem,
+        points,
+        start=start,
+        seed=ways.seed,
+        sampling=ways.sampling,
+        solver=ways.method.solver,
+        linear_solver=ways.method.final.linear_solver,
+        max_steps=ways.method.final.max_steps,
+        throw=False,
+        callback=ways.callback,
+    )
+
+
+def _free(kernels: Kernels) -> int:
+    """How many hyperparameters can be learned."""
+    return Parameters.of(kernels, ()).vector.size
 
 
 def _wanted(asked: Accuracy) -> float:
@@ -279,11 +281,6 @@ def _error(solution: Solution, asked: Accuracy) -> float:
     """The estimated error in the units that it was asked for in."""
     relative = asked.relative is not None
     return solution.error_estimate.largest if relative else part_of_deviation(solution)
-
-
-def _rank(solution: Solution, asked: Accuracy) -> tuple[bool, float]:
-    """By which levels are compared: of those that have not converged less is known."""
-    return not solution.converged, _error(solution, asked)
 
 
 def _limited(best: Solution, asked: Accuracy, why: str) -> Solution:

@@ -116,8 +116,7 @@ def learn(
         points = problem.collocate(points, seed=seed, sampling=sampling)
     blocks = points
     validation = default_validation(problem, blocks) if validation is None else validation
-    if linear_solver is None:
-        linear_solver = Automatic(nugget=1e-10, refinement=0)
+    linear_solver = linear_solver or Automatic(nugget=1e-10, refinement=0)
     problem = problem.balanced(blocks)
     if method.multistart:
         problem = with_own_lengthscales(problem, blocks)

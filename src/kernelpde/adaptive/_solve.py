@@ -14,7 +14,6 @@ from kernelpde.adaptive._deviations import part_of_deviation
 from kernelpde.adaptive._grading import graded, singular_places
 from kernelpde.deprecation import adapted
 from kernelpde.errors import SolveError
-from kernelpde.functionals import Kernels
 from kernelpde.gauss_newton import (
     RESULT,
     Discretization,
@@ -26,8 +25,7 @@ from kernelpde.gauss_newton import (
     earlier,
 )
 from kernelpde.gauss_newton import solve as solve_at_points
-from kernelpde.kernels import stretched
-from kernelpde.learning import Bilevel, FinalSolve, Parameters, learn
+from kernelpde.learning import Bilevel, FinalSolve, Parameters, learn, resolved
 from kernelpde.linear_solvers import LinearSolver
 from kernelpde.problem import Collocation, Problem
 
@@ -51,9 +49,6 @@ grading, if there are corners that point into the domain. Smooth solutions leave
 
 _LEARNED = 1000
 """With more rows than this in training kernels are kept as the last level has learned them."""
-
-_SHORTER = 4
-"""So many times lengthscales are divided by 1.4 if they are longer than rounding allows."""
 
 _PROGRESS = 0.9
 """A level that leaves more of the estimated error than this has gained nothing; after two of them
@@ -216,7 +211,7 @@ def _level(
         # As many as training and validation points together.
         twice = counts(problem, along * 2.0 ** (1.0 / len(problem.space.coordinates)))
         found = _solved(problem, twice, start, ways)
-        return _resolved(found, ways) if known else found
+        return resolved(found, lambda p, s: _solved(p, s.blocks, s, ways)) if known else found
     learned = learn(
         problem,
         drawn,
@@ -232,24 +227,7 @@ def _level(
     if callback is not None:
         for record in learned.solution.history:
             callback(record)
-    return _resolved(learned.solution, ways)
-
-
-def _resolved(solution: Solution, ways: _Ways) -> Solution:
-    """The same with lengthscales so much shorter that conditions are met at their points.
-
-    Learning, with a larger nugget, may find some that are longer than rounding allows.
-    """
-    for _ in range(_SHORTER):
-        if solution.result is not RESULT.unresolved:
-            break
-        problem = solution.problem
-        kernels = stretched(problem.kernels, 1 / 1.4)
-        # Not those that are held.
-        if kernels is None or _free(kernels) != _free(problem.kernels):
-            break
-        solution = _solved(problem.with_kernels(kernels), solution.blocks, solution, ways)
-    return solution
+    return learned.solution
 
 
 def _solved(problem: Problem, points: Points, start: Start | None, ways: _Ways) -> Solution:
@@ -266,11 +244,6 @@ def _solved(problem: Problem, points: Points, start: Start | None, ways: _Ways) 
         throw=False,
         callback=ways.callback,
     )
-
-
-def _free(kernels: Kernels) -> int:
-    """How many hyperparameters can be learned."""
-    return Parameters.of(kernels, ()).vector.size
 
 
 def _wanted(asked: Accuracy) -> float:

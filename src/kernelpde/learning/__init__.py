@@ -5,6 +5,7 @@ from kernelpde.learning._evaluation import Loss as Loss
 from kernelpde.learning._evaluation import Parameters as Parameters
 from kernelpde.learning._evaluation import outer_roots as outer_roots
 from kernelpde.learning._exact import Objective as Objective
+from kernelpde.learning._finishing import resolved as resolved
 from kernelpde.learning._inner import Linearization as Linearization
 from kernelpde.learning._inner import inner_map as inner_map
 from kernelpde.learning._learn import learn as learn

@@ -1,5 +1,6 @@
 """The end of a learning run: with the gradient of the true objective, and at all points."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import jax
@@ -8,12 +9,22 @@ from jaxtyping import Array
 
 from kernelpde.arrays import array
 from kernelpde.errors import InputError
+from kernelpde.gauss_newton import RESULT, Solution
+from kernelpde.learning._evaluation import Parameters
 from kernelpde.learning._exact import Objective, exact_gradients
 from kernelpde.learning._optimizers import LBFGS, Evaluation, LevenbergMarquardt
+from kernelpde.learning._starts import lengthscales, relative_to
 from kernelpde.learning._state import LearningState
 from kernelpde.learning._step import Tally, evaluation_of, outer_loss_at
 from kernelpde.learning._task import Task
-from kernelpde.problem import Collocation
+from kernelpde.problem import Collocation, Problem, extents_of
+
+_SHORTER, _ATTEMPTS = 1.4, 4
+"""Lengthscales longer than rounding allows are divided by the first, so many times at most."""
+
+_ERROR = 0.05
+"""An estimated error above this, and a solution with such lengthscales is still called unresolved:
+residuals at the level of rounding may be small between points where a layer makes errors large."""
 
 
 def follow_exact_gradient(task: Task, state: LearningState, inner_steps: int = 5) -> LearningState:
@@ -97,3 +108,32 @@ def all_points(
 
 def _joined(first: Array, second: Array) -> Array:
     return array(np.concatenate([np.asarray(first), np.asarray(second)]))
+
+
+def resolved(solution: Solution, again: Callable[[Problem, Solution], Solution]) -> Solution:
+    """The same with lengthscales so much shorter that conditions are met at their points.
+
+    Learning, with a larger nugget, may find some that are longer than rounding allows. None is
+    left longer than the domain, and none that is held is changed.
+
+    **Arguments:**
+
+    - `again`: solves the problem at the same points, from a solution.
+    """
+    found = solution
+    for _ in range(_ATTEMPTS):
+        if found.result is not RESULT.unresolved:
+            break
+        problem = found.problem
+        parameters = Parameters.of(problem.kernels)
+        mask = lengthscales(parameters) if parameters.vector.size else np.zeros(0, dtype=bool)
+        if not mask.any():
+            break
+        extents = extents_of(found.blocks, problem.space.periods)
+        longest = np.where(mask, relative_to(parameters, extents), np.inf)
+        theta = np.minimum(parameters.vector, longest) - mask * np.log(_SHORTER)
+        found = again(problem.with_kernels(parameters.kernels(array(theta))), found)
+    if found is solution or not found.converged:
+        return found
+    errors = [error.rms for error in found.error_estimate.values()]
+    return found if max(errors, default=np.inf) < _ERROR else replace(found, code=solution.code)

@@ -3,12 +3,14 @@
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from kernelpde.deprecation import adapted
 from kernelpde.errors import SolveError
 from kernelpde.gauss_newton import (
     RESULT,
     Points,
+    Solution,
     Start,
     default_solver,
     solve,
@@ -16,7 +18,7 @@ from kernelpde.gauss_newton import (
 from kernelpde.learning._arguments import check_learn
 from kernelpde.learning._checkpoint import Checkpoint, Stored
 from kernelpde.learning._evaluation import Parameters
-from kernelpde.learning._finishing import all_points, follow_exact_gradient
+from kernelpde.learning._finishing import all_points, follow_exact_gradient, resolved
 from kernelpde.learning._learned import Learned
 from kernelpde.learning._method import Bilevel, FinalSolve, RunFile, earlier
 from kernelpde.learning._optimizers import (
@@ -153,21 +155,27 @@ def _finished(
             options.linear_solver if same else Automatic(mesh=options.linear_solver.mesh)
         )
     blocks, reached = all_points(task, state)
-    solution = solve(
-        learned,
-        blocks if final.points is None else final.points,
-        start=reached if final.points is None else start,
-        seed=options.seed if final.seed is None else final.seed,
-        max_steps=final.max_steps,
-        sampling=options.sampling,
-        linear_solver=linear_solver,
-        throw=False,
-    )
+
+    def solved(problem: Problem, start: Any) -> Solution:
+        return solve(
+            problem,
+            blocks if final.points is None else final.points,
+            start=start,
+            seed=options.seed if final.seed is None else final.seed,
+            max_steps=final.max_steps,
+            sampling=options.sampling,
+            linear_solver=linear_solver,
+            throw=False,
+        )
+
+    solution = solved(learned, reached if final.points is None else start)
+    if task.data is None:
+        solution = resolved(solution, solved)
     # Anything else is worth having, and its result says what it is worth.
     if throw and solution.result in (RESULT.not_positive_definite, RESULT.not_finite):
         raise SolveError(str(solution), solution)
     return Learned(
-        learned,
+        solution.problem,
         solution,
         state.result,
         state.factorizations,

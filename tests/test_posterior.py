@@ -4,9 +4,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import scipy.integrate
+import scipy.stats
 
 import kernelpde as kp
 from kernelpde.gallery import darcy, source, string
+from kernelpde.inference._hyperparameters import design
 
 LINE = kp.Box(x=(0, 1))
 
@@ -227,17 +230,43 @@ def test_hyperparameters_that_are_not_known_widen_the_posterior():
     )
     learned = kp.learn(problem)
     assert learned.solution is not None
-    mixture = kp.marginal_posterior(learned, jax.random.key(0), 12)
+    posterior = kp.posterior(learned)
+    assert posterior.lost == 0.0
     grid = np.linspace(-0.3, 1.3, 30)[:, None]
-    single = kp.posterior(learned.solution)["u"].deviation(grid)
-    means = jnp.stack([m["u"].mean(grid) for m in mixture.members])
-    within = jnp.stack([m["u"].deviation(grid) for m in mixture.members])
-    np.testing.assert_allclose(
-        mixture["u"].deviation(grid) ** 2,
-        np.mean(within**2, 0) + np.mean((means - means.mean(0)) ** 2, 0),
-        rtol=1e-10,
-    )
-    assert np.mean(mixture["u"].deviation(grid)) > np.mean(single)
+    single = kp.posterior(learned.solution)
+    assert np.mean(posterior["u"].deviation(grid)) > np.mean(single["u"].deviation(grid))
+    # By another route: each member alone, with scipy's quadrature of its density.
+    weights, place = posterior.weights, posterior["u"].functionals(grid[3:4])
+    means = np.array([float(m.mean(place)[0]) for m in posterior.members])
+    spreads = np.array([float(m.deviation(place)[0]) for m in posterior.members])
+
+    def density(value):
+        return float(weights @ scipy.stats.norm.pdf(value, means, spreads))
+
+    low, high = (float(end[0]) for end in posterior["u"].interval(grid[3:4], 0.8))
+    reach = 12 * spreads.max() + np.ptp(means)
+    below = scipy.integrate.quad(density, means.min() - reach, low, limit=200)[0]
+    inside = scipy.integrate.quad(density, low, high, limit=200)[0]
+    np.testing.assert_allclose([below, inside], [0.1, 0.8], atol=1e-7)
+    mean = scipy.integrate.quad(
+        lambda v: v * density(v), means.min() - reach, means.max() + reach, limit=200
+    )[0]
+    np.testing.assert_allclose(posterior["u"].mean(grid[3:4]), [mean], atol=1e-7)
+    drawn = np.asarray(posterior["u"].samples(grid, jax.random.key(1), 20_000))
+    covariance = np.asarray(posterior["u"].covariance(grid))
+    np.testing.assert_allclose(np.sqrt(np.diagonal(covariance)), posterior["u"].deviation(grid))
+    scale = np.sqrt(np.outer(np.diagonal(covariance), np.diagonal(covariance)))
+    np.testing.assert_allclose(np.cov(drawn.T) / scale, covariance / scale, atol=0.05)
+    with pytest.warns(DeprecationWarning, match="posterior\\(learned\\)"):
+        kp.marginal_posterior(learned, jax.random.key(0), 12)
+
+
+def test_values_of_hyperparameters_have_the_moments_of_their_density():
+    root = np.random.default_rng(0).normal(size=(4, 4))
+    shifts, weights = design(root @ root.T)
+    np.testing.assert_allclose(weights.sum(), 1.0)
+    np.testing.assert_allclose(weights @ shifts, np.zeros(4), atol=1e-12)
+    np.testing.assert_allclose((shifts.T * weights) @ shifts, root @ root.T, rtol=1e-10)
 
 
 def test_no_posterior_without_convergence():

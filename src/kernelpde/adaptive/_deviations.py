@@ -3,7 +3,7 @@
 import numpy as np
 
 from kernelpde.gauss_newton import Solution, field_names
-from kernelpde.inference import conditioned
+from kernelpde.inference import Posterior, conditioned
 
 
 def part_of_deviation(solution: Solution) -> float:
@@ -15,7 +15,7 @@ def part_of_deviation(solution: Solution) -> float:
     """
     if not solution.converged:
         return np.inf
-    known, estimate = conditioned(solution), solution.error_estimate
+    known, estimate = Posterior((conditioned(solution),)), solution.error_estimate
     numbers = {parameter.name for parameter in solution.problem.parameters}
     found = []
     for name in field_names(solution.problem):

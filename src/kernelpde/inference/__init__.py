@@ -1,12 +1,12 @@
 """What is known of the unknowns, and how far: posteriors, and where to look next."""
 
 from kernelpde.inference._adaptive import refine as refine
+from kernelpde.inference._conditioned import Conditioned as Conditioned
+from kernelpde.inference._conditioned import conditioned as conditioned
 from kernelpde.inference._design import Choice as Choice
 from kernelpde.inference._design import next_measurement as next_measurement
-from kernelpde.inference._mixture import Mixture as Mixture
-from kernelpde.inference._mixture import marginal_posterior as marginal_posterior
 from kernelpde.inference._posterior import Estimate as Estimate
 from kernelpde.inference._posterior import Posterior as Posterior
 from kernelpde.inference._posterior import PosteriorView as PosteriorView
-from kernelpde.inference._posterior import conditioned as conditioned
+from kernelpde.inference._posterior import marginal_posterior as marginal_posterior
 from kernelpde.inference._posterior import posterior as posterior

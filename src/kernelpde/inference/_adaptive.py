@@ -12,7 +12,7 @@ from kernelpde.checking import instance, one_of, whole_number
 from kernelpde.deprecation import adapted
 from kernelpde.errors import InputError
 from kernelpde.gauss_newton import Solution, check_linear_solver, check_problem, earlier, solve
-from kernelpde.inference._posterior import Posterior, conditioned
+from kernelpde.inference._conditioned import Conditioned, conditioned
 from kernelpde.linear_solvers import LinearSolver
 from kernelpde.problem import Collocation, Problem
 
@@ -88,10 +88,10 @@ def refine(
     return solve(problem, blocks, linear_solver=linear_solver, throw=throw)
 
 
-def _covariance(posterior: Posterior, condition: str, places: np.ndarray) -> np.ndarray:
+def _covariance(known: Conditioned, condition: str, places: np.ndarray) -> np.ndarray:
     """Of the residual between places, summed over its equations."""
-    batches = posterior.residual_functionals(condition, places)
-    return np.sum([np.asarray(posterior.covariance(batch)) for batch in batches], axis=0)
+    batches = known.residual_functionals(condition, places)
+    return np.sum([np.asarray(known.covariance(batch)) for batch in batches], axis=0)
 
 
 def _greedy(

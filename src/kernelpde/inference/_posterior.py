@@ -1,8 +1,7 @@
-"""The Gaussian posterior of everything a problem is asked to find."""
+"""The posterior of everything a problem is asked to find."""
 
 import warnings
 from collections.abc import Callable, Mapping
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import jax
@@ -10,78 +9,51 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from kernelpde.arrays import Numbers, array
 from kernelpde.checking import instance, random_key, real_number, whole_number
+from kernelpde.deprecation import warn_moved
 from kernelpde.errors import InputError, SolveError
-from kernelpde.functionals import (
-    Functionals,
-    Term,
-    gram_diagonal,
-)
+from kernelpde.functionals import Functionals, Term
 from kernelpde.gauss_newton import Solution, check_solution, field_names
-from kernelpde.inference._compressed import Compressed, compressed, compressed_variance, pivots
-from kernelpde.linear_solvers import (
-    AbstractLinearSolution,
-    Automatic,
-    DenseSolution,
-    Local,
-    chosen,
-)
-from kernelpde.problem import Collocation, LinearizedProblem, linearized
+from kernelpde.inference._conditioned import Conditioned, conditioned
+from kernelpde.inference._estimate import Estimate
+from kernelpde.inference._hyperparameters import members_of
+from kernelpde.inference._mixed import mixed_quantile, pooled
+from kernelpde.inference._views import ComplexPosteriorView, PosteriorView, Where, shape_of
+from kernelpde.learning import Learned
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-from kernelpde.inference._conditioning import (
-    chunks,
-    conditioned_at,
-    covariance_of,
-    surprise_of,
-    variance_of,
-)
-from kernelpde.inference._estimate import Estimate
-from kernelpde.inference._views import ComplexPosteriorView, PosteriorView, Where, shape_of
 
 _NEAR, _FAR = 0.1, 3.0
 """A mean square below the first or above the second does not come about by chance. Noise that is
 given too large makes error bars too wide, which is forgiven longer."""
 
-_CHUNK = 1024
-"""So many functionals are conditioned at a time."""
-
-_MANY = 2
-"""From so many functionals per row on, pivots are worth their cost."""
-
-_SOME = 64
-"""So many are looked at first, to see how closely pivots must follow."""
-
-_ACCEPTED = 0.01
-"""An error bound beyond this part of a standard deviation sends a functional the exact way."""
+_LOST = 0.25
+"""If more than this part of what is believed of hyperparameters has no solution, error bars are
+doubted."""
 
 
 class Posterior:
-    """Fields and numbers as a Gaussian process conditioned on the linearized conditions.
-
-    With Φ the conditions linearized at the solution and P = κ(Φ, Φ) + Σ, functionals Ψ have the
-    covariance κ(Ψ, Ψ) - κ(Ψ, Φ) P⁻¹ κ(Φ, Ψ) around their values at the solution. For linear
-    conditions this is the posterior; otherwise it is Laplace's approximation to it.
+    """What is known of fields and numbers: a Gaussian process conditioned at a solution, or a
+    mixture of several, one for each value of the hyperparameters.
 
     **Attributes:**
 
-    - `solution`: its center.
-    - `amplitude`: what all prior standard deviations are multiplied by.
+    - `members`: conditioned Gaussian processes, the first at the best hyperparameters.
+    - `weights`: how much is believed of each.
+    - `lost`: the part of the belief in hyperparameters that was left out, since there was no
+      solution with them.
     """
 
     def __init__(
         self,
-        solution: Solution,
-        rows: LinearizedProblem,
-        solved: AbstractLinearSolution,
-        amplitude: float,
+        members: tuple[Conditioned, ...],
+        weights: Float[np.ndarray, " m"] | None = None,
+        lost: float = 0.0,
     ):
-        self.solution = solution
-        self.amplitude = amplitude
-        self._rows = rows
-        self._solved = solved
+        self.members = members
+        self.weights = np.ones(1) if weights is None else weights
+        self.lost = lost
 
     def __getitem__(self, field: str) -> "PosteriorView | ComplexPosteriorView":
         if field in [p.name for p in self.solution.problem.parameters]:
@@ -94,14 +66,28 @@ class Posterior:
         return PosteriorView(self, Term(self.solution.problem.field_index(field), (order,)))
 
     @property
+    def solution(self) -> Solution:
+        """That with the best hyperparameters."""
+        return self.members[0].solution
+
+    @property
+    def amplitude(self) -> float:
+        """What all prior standard deviations are multiplied by."""
+        return self.members[0].amplitude
+
+    @property
     def parameters(self) -> dict[str, Estimate]:
         """What is known of each unknown number."""
         found = {}
         for parameter in self.solution.problem.parameters:
             functional = self._of_parameter(parameter.name)
-            offset = float(self._mean(functional)[0])
-            spread = float(self.deviation(functional)[0])
-            found[parameter.name] = Estimate(parameter, offset, spread)
+            means, spreads = (each[:, 0] for each in self._moments(functional))
+            found[parameter.name] = Estimate(
+                parameter,
+                tuple(means.tolist()),
+                tuple(spreads.tolist()),
+                tuple(self.weights.tolist()),
+            )
         return found
 
     @property
@@ -110,15 +96,7 @@ class Posterior:
 
         At a solution a residual is that of its linearization.
         """
-        problem = self.solution.problem
-        missed = np.asarray(self._rows.target - self._solved.image)
-        squares = missed**2 / np.maximum(np.asarray(self._rows.variance), 1e-300)
-        ends = np.cumsum([0, *(len(stack) for stack in self._rows.stacks)])
-        return {
-            condition.name: float(np.mean(squares[a:b]))
-            for condition, (a, b) in zip(problem.conditions, pairwise(ends), strict=True)
-            if np.any(condition.noise_level > 0)
-        }
+        return self.members[0].chi_squared
 
     @property
     def surprise(self) -> dict[str, float]:
@@ -127,19 +105,14 @@ class Posterior:
         The mean of (yᵢ - μᵢ)² / σᵢ², with each datum left out in turn and predicted with mean μᵢ
         and variance σᵢ², its noise included: 1 where noise and kernels are right.
         """
-        problem, found = self.solution.problem, {}
-        for number, condition in enumerate(problem.conditions):
-            if condition.data and np.any(condition.noise_level > 0):
-                kernels = self.solution.kernels
-                squares = surprise_of(self._solved, kernels, self._rows, (number,))
-                found[condition.name] = float(squares)
-        return found
+        return self.members[0].surprise
 
     @property
     def doubts(self) -> str:
         """Why error bars are not to be trusted; empty if nothing speaks against them."""
         if self.amplitude != 1.0:
             return ""
+        found = []
         counts = {
             c.name: block.count
             for c, block in zip(self.solution.problem.conditions, self.solution.blocks, strict=True)
@@ -149,15 +122,20 @@ class Posterior:
             for name, value in self.surprise.items()
             if not _NEAR <= value <= max(_FAR, 1.0 + 6.0 * np.sqrt(2.0 / counts[name]))
         }
-        if not far:
-            return ""
-        shown = ", ".join(f"{name!r} {value:.2g}" for name, value in far.items())
-        return (
-            "Error bars are not to be trusted: data are not where noise and kernels expect them. "
-            "The mean square of what each datum misses, over its variance given all others, should "
-            f"be 1; got {shown}. Check the noise, or learn it with LearnedNoise, and let learn "
-            "find the variance of the kernels."
-        )
+        if far:
+            shown = ", ".join(f"{name!r} {value:.2g}" for name, value in far.items())
+            found.append(
+                "Data are not where noise and kernels expect them. The mean square of what each "
+                "datum misses, over its variance given all others, should be 1; got "
+                f"{shown}. Check the noise, or learn it with LearnedNoise, and let learn find the "
+                "variance of the kernels."
+            )
+        if self.lost > _LOST:
+            found.append(
+                f"With other hyperparameters, {self.lost:.0%} of what is believed of them, there "
+                "was no solution."
+            )
+        return "Error bars are not to be trusted. " + " ".join(found) if found else ""
 
     def plot(
         self,
@@ -195,18 +173,32 @@ class Posterior:
         place = jnp.zeros((1, len(problem.space.coordinates)))
         return Functionals(place, jnp.ones((1, 1)), (term,))
 
-    def _mean(self, functionals: Functionals) -> Float[Array, " n"]:
-        entries = self.solution.jets(functionals.terms, functionals.points)
-        local = jnp.sum(functionals.coefficients * entries, axis=1)
-        return local.reshape(-1, functionals.width).sum(1)
+    def _moments(
+        self, functionals: Functionals
+    ) -> tuple[Float[np.ndarray, "m n"], Float[np.ndarray, "m n"]]:
+        """Mean and standard deviation of each functional by each member."""
+        means = np.stack([np.asarray(member.mean(functionals)) for member in self.members])
+        each = np.stack([np.asarray(member.deviation(functionals)) for member in self.members])
+        return means, each
+
+    def mean(self, functionals: Functionals) -> Float[Array, " n"]:
+        """Posterior mean of each functional."""
+        return sum(
+            (w * m.mean(functionals) for w, m in zip(self.weights, self.members, strict=True)),
+            start=jnp.zeros(len(functionals)),
+        )
 
     def covariance(
         self, left: Functionals, right: Functionals | None = None
     ) -> Float[Array, "m n"]:
-        """Posterior covariance between functionals."""
+        """Posterior covariance between functionals: within members, and between their means."""
         right = left if right is None else right
-        found = covariance_of(self._solved, self.solution.kernels, self._rows, left, right)
-        return self.amplitude**2 * found
+        total = jnp.zeros((len(left), len(right)))
+        middle = self.mean(left), self.mean(right)
+        for weight, member in zip(self.weights, self.members, strict=True):
+            apart = jnp.outer(member.mean(left) - middle[0], member.mean(right) - middle[1])
+            total = total + weight * (member.covariance(left, right) + apart)
+        return total
 
     def deviation(self, functionals: Functionals) -> Float[Array, " n"]:
         """Posterior standard deviation of each functional.
@@ -214,57 +206,17 @@ class Posterior:
         Of many functionals at once most are seen through a few of them, with an error of less than
         1% of each standard deviation; the others one by one.
         """
-        kernels, count = self.solution.kernels, len(functionals)
-        size = len(self._rows.target)
-        few = None
-        dense = isinstance(self._solved, DenseSolution)
-        if dense and count >= _MANY * size and functionals.width == 1:
-            some = functionals[array(np.linspace(0, count - 1, _SOME).astype(int))]
-            prior = jnp.sqrt(gram_diagonal(kernels, [some]))
-            smallest = float(np.quantile(np.asarray(self._one_by_one(some) / prior), 0.05))
-            few = pivots(kernels, functionals, size // 3, (0.3 * _ACCEPTED * smallest) ** 2)
-        if few is None or not isinstance(self._solved, DenseSolution):
-            return self.amplitude * self._one_by_one(functionals)
-        through = compressed(kernels, few, self._rows.batches, self._solved.system)
-        return self.amplitude * self._through(through, functionals)
+        return jnp.asarray(pooled(*self._moments(functionals), self.weights)[1])
 
     def exact_deviation(self, functionals: Functionals) -> Float[Array, " n"]:
         """The same, each by a triangular solve of its own."""
-        return self.amplitude * self._one_by_one(functionals)
+        means = np.stack([np.asarray(member.mean(functionals)) for member in self.members])
+        each = np.stack([np.asarray(m.exact_deviation(functionals)) for m in self.members])
+        return jnp.asarray(pooled(means, each, self.weights)[1])
 
-    def _through(self, few: Compressed, functionals: Functionals) -> Float[Array, " n"]:
-        parts = [
-            compressed_variance(self.solution.kernels, few, part)
-            for part in chunks(functionals, 4 * _CHUNK)
-        ]
-        count = len(functionals)
-        seen, rest = (np.concatenate([np.asarray(p[k]) for p in parts])[:count] for k in (0, 1))
-        found = np.sqrt(seen + rest)
-        doubtful = np.flatnonzero(np.sqrt(rest) > _ACCEPTED * found)
-        if len(doubtful):
-            found[doubtful] = np.asarray(self._one_by_one(functionals[array(doubtful)]))
-        return array(found)
-
-    def _one_by_one(self, functionals: Functionals) -> Float[Array, " n"]:
-        kernels, rows = self.solution.kernels, self._rows
-        if functionals.width > 1:
-            return jnp.sqrt(variance_of(self._solved, kernels, rows, functionals))
-        parts = [
-            variance_of(self._solved, kernels, rows, part) for part in chunks(functionals, _CHUNK)
-        ]
-        return jnp.sqrt(jnp.concatenate(parts)[: len(functionals)])
-
-    def residual_functionals(self, condition: str, where: Numbers) -> tuple[Functionals, ...]:
-        """A linearized residual at other points, one batch per equation.
-
-        Not for conditions that use normals or data of their own points.
-        """
-        problem = self.solution.problem
-        residual = problem.residuals[problem.condition_index(condition)]
-        places = array(np.asarray(where, dtype=np.float64))
-        block = Collocation(places, None, {}, jnp.zeros(len(places)))
-        entries = self.solution.jets(residual.nonlinear_terms, places)
-        return linearized((residual,), (block,), (entries,)).batches
+    def quantile(self, functionals: Functionals, level: float) -> Float[Array, " n"]:
+        """What each functional is below with a given probability."""
+        return jnp.asarray(mixed_quantile(*self._moments(functionals), self.weights, level))
 
     def samples(
         self, where: Mapping[str, Where | None], key: PRNGKeyArray, count: int
@@ -296,12 +248,7 @@ class Posterior:
             self._of_parameter(name) if name in parameters else self._real(name).functionals(places)
             for name, places in where.items()
         ]
-        mean = jnp.concatenate([self._mean(batch) for batch in batches])
-        rows = [jnp.concatenate([self.covariance(a, b) for b in batches], axis=1) for a in batches]
-        values, vectors = jnp.linalg.eigh(jnp.concatenate(rows))
-        root = vectors * jnp.sqrt(jnp.maximum(values, 0.0))
-        drawn = mean + jax.random.normal(key, (count, len(mean))) @ root.T
-        found, start = {}, 0
+        drawn, found, start = self.draws(batches, key, count), {}, 0
         for (name, places), batch in zip(where.items(), batches, strict=True):
             part = drawn[:, start : start + len(batch)]
             start += len(batch)
@@ -311,23 +258,51 @@ class Posterior:
                 found[name] = part.reshape(count, *shape_of(places))
         return found
 
+    def draws(
+        self, batches: list[Functionals], key: PRNGKeyArray, count: int
+    ) -> Float[Array, " s n"]:
+        """Joint draws of functionals: each from a member, that being drawn first."""
+        which, noise = jax.random.split(key)
+        chosen = np.asarray(
+            jax.random.choice(which, len(self.members), (count,), p=jnp.asarray(self.weights))
+        )
+        normal = jax.random.normal(noise, (count, sum(len(batch) for batch in batches)))
+        drawn = np.zeros(normal.shape)
+        for number in np.unique(chosen):
+            member, own = self.members[number], chosen == number
+            mean = jnp.concatenate([member.mean(batch) for batch in batches])
+            rows = [
+                jnp.concatenate([member.covariance(a, b) for b in batches], axis=1) for a in batches
+            ]
+            values, vectors = jnp.linalg.eigh(jnp.concatenate(rows))
+            root = vectors * jnp.sqrt(jnp.maximum(values, 0.0))
+            drawn[own] = np.asarray(mean + normal[own] @ root.T)
+        return jnp.asarray(drawn)
+
     def __repr__(self) -> str:
-        rows = len(self._rows.target)
-        lines = [f"Posterior given {rows} conditions, amplitude {self.amplitude:.3g}"]
+        rows, several = self.members[0].size, len(self.members)
+        about = f", {several} values of the hyperparameters" if several > 1 else ""
+        lines = [f"Posterior given {rows} conditions, amplitude {self.amplitude:.3g}{about}"]
         lines += [f"  {name} = {estimate!r}" for name, estimate in self.parameters.items()]
         return "\n".join([*lines, self.doubts] if self.doubts else lines)
 
 
-def posterior(solution: Solution, *, amplitude: float | None = None) -> Posterior:
-    """The posterior at a solution: one factorization.
+def posterior(found: Solution | Learned, *, amplitude: float | None = None) -> Posterior:
+    """What is known of fields and numbers, given a solution or what was learned.
+
+    From a solution: one factorization, hyperparameters as they are. From what was learned with
+    data, the uncertainty of the hyperparameters is in it: their density is N(θ, H⁻¹), with H the
+    curvature of the outer loss where learning ended, and integrated by a few values of them, each
+    with a solve of its own.
 
     **Arguments:**
 
-    - `solution`: what to linearize at. It must have converged.
+    - `found`: what to linearize at. It must have converged.
     - `amplitude`: a factor on all prior standard deviations. Where conditions have noise, their
       size fixes that of the kernels, and it is 1 unless given. Without noise the solution does not
       depend on it, and it is √(bᵀ P⁻¹ b / M), its most likely value.
     """
+    solution = found.solution if isinstance(found, Learned) else found
     check_solution("posterior", solution)
     if amplitude is not None:
         real_number("posterior", "amplitude", amplitude, above=0)
@@ -337,37 +312,20 @@ def posterior(solution: Solution, *, amplitude: float | None = None) -> Posterio
             f"{solution.reason}",
             solution,
         )
-    found = conditioned(solution, amplitude=amplitude)
-    if found.doubts:
-        warnings.warn(f"posterior: {found.doubts}", stacklevel=2)
-    return found
+    best = conditioned(solution, amplitude=amplitude)
+    if isinstance(found, Learned) and found.covariance is not None:
+        result = Posterior(*members_of(found, best))
+    else:
+        result = Posterior((best,))
+    if result.doubts:
+        warnings.warn(f"posterior: {result.doubts}", stacklevel=2)
+    return result
 
 
-def conditioned(solution: Solution, *, amplitude: float | None = None) -> Posterior:
-    """The linearized conditions at a solution, or on the way to one, and what follows from them."""
-    problem = solution.problem
-    if isinstance(solution.expansion, Local):
-        raise InputError(
-            "posterior: the solution is from the sparse solver, which has no covariances. Solve "
-            "with Dense() or LowRank()."
-        )
-    plan = chosen(
-        Automatic(nugget=float(solution.nugget), refinement=0),
-        problem.kernels,
-        problem.residuals,
-        solution.blocks,
-        needs=frozenset({"covariance"}),
-    ).plan
-    rows, solved, likely = conditioned_at(
-        problem.residuals, problem.kernels, solution.blocks, solution.expansion, plan
-    )
-    if not bool(solved.usable):
-        raise SolveError(
-            f"posterior: {solved.result} {len(rows.target)} conditions, nugget "
-            f"{float(solved.nugget):.1e}.",
-            solution,
-        )
-    if amplitude is None:
-        noisy = bool(np.any(np.asarray(rows.variance) > 0))
-        amplitude = 1.0 if noisy else float(likely)
-    return Posterior(solution, rows, solved, amplitude)
+def marginal_posterior(learned: Learned, key: PRNGKeyArray, draws: int = 8) -> Posterior:
+    """What `posterior(learned)` was called before."""
+    expected = "what learn returns for a problem with data"
+    instance("marginal_posterior", "learned", learned, Learned, expected)
+    del key, draws
+    warn_moved("marginal_posterior(learned, key)", "posterior(learned)")
+    return posterior(learned)

@@ -2,7 +2,6 @@
 
 from typing import TYPE_CHECKING
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Complex, Float, PRNGKeyArray
@@ -15,10 +14,7 @@ from kernelpde.functionals import (
     Term,
 )
 from kernelpde.geometry import Averages
-
-if TYPE_CHECKING:
-    pass
-from kernelpde.inference._estimate import quantile
+from kernelpde.inference._estimate import tails
 
 if TYPE_CHECKING:
     from kernelpde.inference._posterior import Posterior
@@ -66,8 +62,8 @@ class PosteriorView:
         return Functionals(flat, jnp.ones((len(flat), 1)), (self._term,))
 
     def mean(self, where: Where) -> Float[Array, "*_"]:
-        """What the solution says."""
-        return self._owner._mean(self.functionals(where)).reshape(shape_of(where))
+        """What is expected."""
+        return self._owner.mean(self.functionals(where)).reshape(shape_of(where))
 
     def deviation(self, where: Where) -> Float[Array, "*_"]:
         """Standard deviation."""
@@ -77,8 +73,10 @@ class PosteriorView:
         self, where: Where, level: float = 0.95
     ) -> tuple[Float[Array, "*_"], Float[Array, "*_"]]:
         """The central credible interval of a given probability, place by place."""
-        mean, reach = self.mean(where), quantile(level) * self.deviation(where)
-        return mean - reach, mean + reach
+        functionals, (low, high) = self.functionals(where), tails(level)
+        ends = (self._owner.quantile(functionals, each) for each in (low, high))
+        low, high = (end.reshape(shape_of(where)) for end in ends)
+        return low, high
 
     def covariance(self, where: Where) -> Float[Array, "n n"]:
         """Between all pairs of places."""
@@ -88,11 +86,8 @@ class PosteriorView:
         """Joint draws, on the first axis."""
         random_key("samples", key)
         whole_number("samples", "count", count, at_least=1)
-        functionals = self.functionals(where)
-        values, vectors = jnp.linalg.eigh(self._owner.covariance(functionals))
-        root = vectors * jnp.sqrt(jnp.maximum(values, 0.0))
-        drawn = jax.random.normal(key, (count, len(functionals))) @ root.T
-        return (self._owner._mean(functionals) + drawn).reshape(count, *shape_of(where))
+        drawn = self._owner.draws([self.functionals(where)], key, count)
+        return drawn.reshape(count, *shape_of(where))
 
 
 class ComplexPosteriorView:
@@ -114,7 +109,7 @@ class ComplexPosteriorView:
         return ComplexPosteriorView(self.real.laplacian, self.imag.laplacian)
 
     def mean(self, where: Where) -> Complex[Array, "*_"]:
-        """What the solution says."""
+        """What is expected."""
         return self.real.mean(where) + 1j * self.imag.mean(where)
 
     def deviation(self, where: Where) -> Float[Array, "*_"]:
@@ -123,13 +118,8 @@ class ComplexPosteriorView:
 
     def samples(self, where: Where, key: PRNGKeyArray, count: int) -> Complex[Array, " s *_"]:
         """Joint draws, on the first axis."""
-        owner = self.real._owner
         batches = [view.functionals(where) for view in (self.real, self.imag)]
-        rows = [jnp.concatenate([owner.covariance(a, b) for b in batches], 1) for a in batches]
-        values, vectors = jnp.linalg.eigh(jnp.concatenate(rows))
-        root = vectors * jnp.sqrt(jnp.maximum(values, 0.0))
-        mean = jnp.concatenate([owner._mean(batch) for batch in batches])
-        drawn = mean + jax.random.normal(key, (count, len(mean))) @ root.T
+        drawn = self.real._owner.draws(batches, key, count)
         half = len(batches[0])
         return (drawn[:, :half] + 1j * drawn[:, half:]).reshape(count, *shape_of(where))
 

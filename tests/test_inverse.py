@@ -9,6 +9,7 @@ from kernelpde.functionals import Functionals, Term, evaluation, gram, gram_diag
 from kernelpde.learning import Loss, Parameters
 from kernelpde.learning._evaluation import density_and_normal, losses
 from kernelpde.learning._starts import weak_prior
+from kernelpde.learning._states import states, with_free_states
 from kernelpde.linear_solvers import DenseState
 from kernelpde.problem import extents_of, linearized
 
@@ -178,6 +179,59 @@ def test_the_weak_prior_is_where_it_says():
     np.testing.assert_allclose(by_domain.center, expected, rtol=1e-12)
     np.testing.assert_allclose(as_given.center, np.log([0.3, 0.5, 0.4, 1.2, 0.05]), rtol=1e-12)
     np.testing.assert_allclose(by_domain.spread, [0.35, 2.0, 0.35, 2.0, 1.0])
+
+
+def test_states_are_left_free():
+    problem, _ = darcy_like()
+    blocks = problem.collocate({"equation": 12, "ends": 2})
+    assert states(problem) == (0,)
+    free = with_free_states(problem, blocks).hyperparameters
+    y = np.random.default_rng(1)
+    y.random((9, 1))
+    mean_square = np.mean(y.standard_normal(9) ** 2)
+    np.testing.assert_allclose(free["u"]["variance"], 1e6 * mean_square, rtol=1e-10)
+    np.testing.assert_allclose(free["a"]["variance"], 1.2, rtol=1e-10)
+    # As much as that or more stays, and so does what is held or has no variance.
+    a = problem.kernels[1]
+    for kernel in (1e8 * kp.Gaussian(0.3), kp.kernels.freeze(0.5 * kp.Gaussian(0.3))):
+        given = problem.with_kernels((kernel, a))
+        kept = with_free_states(given, blocks)
+        u = evaluation(blocks[0].points, Term(0, ((0,),)))
+        now, before = (gram_diagonal(p.kernels, [u]) for p in (kept, given))
+        np.testing.assert_array_equal(now, before)
+    # Where nothing else is unknown, u itself is what is to be found.
+    alone = kp.Problem(problem.conditions[0], fields=[kp.Field("u", 0.5 * kp.Gaussian(0.3))])
+    assert states(alone) == ()
+    parameters = Parameters.of(problem.kernels, ())
+    held = weak_prior(parameters, extents_of(blocks), free=(0,))
+    np.testing.assert_allclose(held.spread, [0.35, 0.1, 0.35, 2.0])
+
+
+def test_what_is_learned_from_data_does_not_depend_on_units():
+    rng = np.random.default_rng(4)
+    where = rng.random((25, 1))
+    data = 0.5 * where[:, 0] * (1 - where[:, 0]) + 2e-3 * rng.standard_normal(25)
+    found = []
+    for unit in (1.0, 1e5):
+
+        def flow(x, u, a, unit=unit):
+            return -jnp.exp(a.value) * (u.laplacian + a.d("x") * u.d("x")) - unit
+
+        learned = kp.learn(
+            kp.Problem(
+                kp.Condition("equation", LINE.interior, flow),
+                kp.Condition("ends", LINE.boundary, zero),
+                kp.Condition("data", where, seen, noise=2e-3 * unit, data={"y": unit * data}),
+                fields=[
+                    kp.Field("u", unit**2 * kp.Gaussian(0.2)),
+                    kp.Field("a", 1.0 * kp.Gaussian(0.2)),
+                ],
+            ),
+            {"equation": 30, "ends": 2},
+        )
+        posterior, places = kp.posterior(learned), np.linspace(0.1, 0.9, 9)[:, None]
+        found.append([posterior["a"].mean(places), posterior["a"].deviation(places)])
+    np.testing.assert_allclose(found[0], found[1], rtol=2e-3, atol=2e-3)
 
 
 def test_what_cannot_be_is_refused():

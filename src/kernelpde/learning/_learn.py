@@ -31,6 +31,7 @@ from kernelpde.learning._record import LearningRecord
 from kernelpde.learning._result import LEARNING
 from kernelpde.learning._starting import compare_settled, compare_starts
 from kernelpde.learning._state import LearningState, init
+from kernelpde.learning._states import with_free_states
 from kernelpde.learning._step import step
 from kernelpde.learning._task import Options, Task
 from kernelpde.learning._warm import stationary, varying, with_own_lengthscales
@@ -121,7 +122,7 @@ def learn(
     linear_solver = linear_solver or Automatic(nugget=1e-10, refinement=0)
     problem = problem.balanced(blocks)
     if method.multistart:
-        problem = with_own_lengthscales(problem, blocks)
+        problem = with_free_states(with_own_lengthscales(problem, blocks), blocks)
     options = Options(
         validation,
         method.regularizer,

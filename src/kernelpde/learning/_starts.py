@@ -27,6 +27,9 @@ _EXPECTED = 0.2
 _VARIATION = 0.2
 """The expected size of coefficients by which the logarithm of a lengthscale varies."""
 
+_HELD = 0.1
+"""How far the logarithm of the variance of a state may go: hardly anywhere."""
+
 _MANY = 12
 """With more lengthscales than this they are not tried one by one."""
 
@@ -87,13 +90,17 @@ def nearby(parameters: Parameters, theta: np.ndarray) -> list[np.ndarray]:
 
 
 def weak_prior(
-    parameters: Parameters, extents: Float[np.ndarray, " d"], by_domain: bool = True
+    parameters: Parameters,
+    extents: Float[np.ndarray, " d"],
+    by_domain: bool = True,
+    free: tuple[int, ...] = (),
 ) -> Around:
     """What one expects before seeing data: used with a likelihood, which a few data leave flat.
 
     Lengthscales are between a tenth and four tenths of the domain, amplitudes and noise within a
     factor of seven of where they begin, with 95% each; of other hyperparameters nothing is known.
-    If not `by_domain`, lengthscales are within a factor of two of where they begin.
+    If not `by_domain`, lengthscales are within a factor of two of where they begin. Variances of
+    fields numbered in `free` stay about where they are.
     """
     lengths, variances = lengthscales(parameters), _named(parameters, "log_variance")
     noises = _noises(parameters)
@@ -101,6 +108,7 @@ def weak_prior(
     expected = np.log(_EXPECTED) + relative_to(parameters, extents)
     center = np.where(lengths & by_domain, expected, theta)
     spread = np.where(lengths, 0.35, np.where(noises, 1.0, np.where(variances, 2.0, np.inf)))
+    spread[variances & _of_fields(parameters, free)] = _HELD
     return Around(array(center), array(spread))
 
 
@@ -123,6 +131,17 @@ def _named(parameters: Parameters, name: str) -> np.ndarray:
     paths = jax.tree_util.tree_leaves_with_path(parameters.learned)
     return np.concatenate(
         [np.full(leaf.size, getattr(path[-1], "name", "") == name) for path, leaf in paths]
+    )
+
+
+def _of_fields(parameters: Parameters, fields: tuple[int, ...]) -> np.ndarray:
+    """Which entries of θ belong to kernels of these fields."""
+    paths = jax.tree_util.tree_leaves_with_path(parameters.learned)
+    return np.concatenate(
+        [
+            np.full(leaf.size, len(path) > 2 and getattr(path[1], "idx", None) in fields)
+            for path, leaf in paths
+        ]
     )
 
 

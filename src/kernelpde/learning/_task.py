@@ -17,6 +17,7 @@ from kernelpde.learning._optimizers import AbstractOptimizer
 from kernelpde.learning._outer import AbstractRegularizer, condition_weights
 from kernelpde.learning._record import LearningRecord
 from kernelpde.learning._starts import relative_to, variation, weak_prior
+from kernelpde.learning._states import states
 from kernelpde.learning.validation import AbstractValidation, Left, Points
 from kernelpde.linear_solvers import Choice, LinearSolver, chosen
 from kernelpde.problem import Collocation, LinearizedProblem, Problem, Residual, extents_of
@@ -113,7 +114,12 @@ class Task:
             raise InputError("learn: the kernels have no hyperparameters; are all of them frozen?")
         regularizer = options.regularizer
         if data is not None and regularizer is None:
-            regularizer = weak_prior(parameters, extents, options.multistart)
+            regularizer = weak_prior(
+                parameters,
+                extents,
+                options.multistart,
+                states(problem) if options.multistart else (),
+            )
         names = tuple(condition.name for condition in problem.conditions)
         return Task(
             problem,

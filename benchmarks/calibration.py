@@ -1,6 +1,9 @@
 """How often the truth lies in credible intervals, hyperparameters learned.
 
     python benchmarks/calibration.py [--families line,darcy] [--seeds 0:40]
+    python benchmarks/calibration.py --page
+
+The second writes tables of `docs/inverse.md` from these results and those of `inverse.py darcy`.
 
 Six families of inverse problems, as a user would write them, each with truths drawn from a prior of
 random lengthscale and size (seeds below 30 of each 40), and with truths that are not: steps and
@@ -25,7 +28,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from _report import write
+from _report import RESULTS, write
 from scipy import sparse, stats
 from scipy.integrate import cumulative_simpson, solve_ivp
 from scipy.interpolate import CubicSpline, RegularGridInterpolator
@@ -38,6 +41,8 @@ jax.config.update("jax_enable_x64", True)
 LEVELS = (0.5, 0.8, 0.95)
 DRAWN = 30
 """Of forty seeds so many have truths that are drawn from a prior."""
+
+PAGE, END = RESULTS.parent / "docs" / "inverse.md", "<!-- end -->"
 
 LINE = kp.Box(x=(0, 1))
 SQUARE = kp.Box(x=(0, 1), y=(0, 1))
@@ -332,7 +337,8 @@ def scores(case: Inverse, posterior: Any) -> tuple[np.ndarray, list[np.ndarray]]
         for level in LEVELS
     ]
     below = [
-        stats.norm.cdf((np.log(case.rates[n]) - e.offset) / e.spread) for n, e in found.items()
+        stats.norm.cdf((e.parameter.offset(case.rates[n]) - e.offset) / e.spread)
+        for n, e in found.items()
     ]
     return np.array(below), inside
 
@@ -397,11 +403,61 @@ def summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
     return found
 
 
+def darcy_table() -> str:
+    """Of the paper's Darcy problem, from the results of `inverse.py darcy`."""
+    cases = json.loads((RESULTS / "inverse-darcy.json").read_text())["cases"]
+    lines = [
+        "| data | | rms error of u | relative error of a | a in interval | chi-squared |",
+        "|---|---|---|---|---|---|",
+    ]
+    for case, about in cases.items():
+        what, data = case.split(", ")
+        lines.append(
+            f"| {data.split()[0]} | {what} | {about['median l2 of u']:.1e} | "
+            f"{about['median relative of a']:.3f} | "
+            f"{about['median share of a in its 95% interval']:.0%} | "
+            f"{about['median chi_squared']:.2f} |"
+        )
+    seeds = min(about["seeds"] for about in cases.values())
+    return "\n".join([*lines, "", f"Median over {seeds} sets of points and data."])
+
+
+def table() -> str:
+    """How often truths lie in intervals, by family."""
+    found = json.loads((RESULTS / "inverse-calibration.json").read_text())["summary"]
+    lines = [
+        "| family, truths | problems | converged | in 50% | in 80% | in 95% | "
+        "best values only: in 95% | ranks uniform, p |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for name, about in found.items():
+        inside = " | ".join(f"{share:.1%}" for share in about["posterior: in 50, 80, 95%"])
+        p = about.get("p-value of uniform ranks")
+        lines.append(
+            f"| {name} | {about['problems']} | {about['converged']} | {inside} | "
+            f"{about['best: in 50, 80, 95%'][2]:.1%} | {'' if p is None else f'{p:.2g}'} |"
+        )
+    return "\n".join(lines)
+
+
+def page() -> None:
+    text = PAGE.read_text()
+    for mark, content in (("darcy", darcy_table()), ("calibration", table())):
+        begin = f"<!-- {mark}, written by benchmarks/calibration.py -->"
+        before, rest = text.split(begin)
+        text = f"{before}{begin}\n{content}\n{END}{rest.split(END, 1)[1]}"
+    PAGE.write_text(text)
+
+
 def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser()
+    parser.add_argument("--page", action="store_true")
     parser.add_argument("--families", default=",".join(FAMILIES))
     parser.add_argument("--seeds", default="0:40")
     given = parser.parse_args(arguments)
+    if given.page:
+        page()
+        return
     begin, end = map(int, given.seeds.split(":"))
     rows = []
     for family in given.families.split(","):

@@ -113,7 +113,7 @@ def inversion() -> None:
     """Truth, mean, standard deviation and error of both fields of the Darcy problem."""
     example = darcy(seed=1)
     learned = kp.learn(example.problem, example.training, seed=1, sampling="uniform")
-    posterior = kp.posterior(learned.solution)
+    posterior = kp.posterior(learned)
     side = int(np.sqrt(len(example.grid)))
     data = np.asarray(learned.solution.blocks[2].points)
     figure, rows = plt.subplots(2, 4, figsize=(11, 5.2), layout="constrained")

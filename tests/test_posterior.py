@@ -261,6 +261,26 @@ def test_hyperparameters_that_are_not_known_widen_the_posterior():
         kp.marginal_posterior(learned, jax.random.key(0), 12)
 
 
+def test_contraction_is_what_data_have_removed_of_the_variance():
+    # Near the data u is known, far away nothing is; the load is a number that they determine.
+    where, noise = np.array([[0.1], [0.15]]), 0.1
+    problem = kp.Problem(
+        kp.Condition("data", where, seen, noise=noise, data={"y": np.array([0.3, 0.2])}),
+        fields=[kp.Field("u", 4.0 * kp.Gaussian(0.02))],
+    )
+    posterior = kp.posterior(kp.solve(problem))
+    found = np.asarray(posterior["u"].contraction(np.array([[0.1], [0.9]])))
+    k = 4.0 * np.exp(-0.5 * (0.05 / 0.02) ** 2)
+    gram, row = np.array([[4.0, k], [k, 4.0]]), np.array([4.0, k])
+    exact = row @ np.linalg.solve(gram + noise**2 * np.eye(2), row) / 4.0
+    np.testing.assert_allclose(found, [exact, 0.0], atol=1e-9)
+    example = string()
+    load = kp.posterior(kp.solve(example.problem, example.points)).parameters["load"]
+    expected = 1.0 - (load.deviation / load.parameter.deviation) ** 2
+    np.testing.assert_allclose(load.contraction, expected, rtol=1e-12)
+    assert 0.9 < load.contraction < 1.0
+
+
 def test_values_of_hyperparameters_have_the_moments_of_their_density():
     root = np.random.default_rng(0).normal(size=(4, 4))
     shifts, weights = design(root @ root.T)

@@ -107,6 +107,10 @@ class Conditioned:
         local = jnp.sum(functionals.coefficients * entries, axis=1)
         return local.reshape(-1, functionals.width).sum(1)
 
+    def prior_deviation(self, functionals: Functionals) -> Float[Array, " n"]:
+        """Standard deviation of each functional before any condition."""
+        return self.amplitude * jnp.sqrt(gram_diagonal(self.solution.kernels, [functionals]))
+
     def covariance(
         self, left: Functionals, right: Functionals | None = None
     ) -> Float[Array, "m n"]:

@@ -53,6 +53,12 @@ class Estimate:
         """Its standard deviation, to first order for a positive parameter."""
         return self.spread * (self.mean if self.parameter.positive else 1.0)
 
+    @property
+    def contraction(self) -> float:
+        """The part of the prior variance that data have removed: near 0 where they say nothing of
+        the number, near 1 where they determine it."""
+        return float(np.clip(1.0 - (self.spread / self.parameter.deviation) ** 2, 0.0, 1.0))
+
     def quantile(self, level: float) -> float:
         """What the number is below with a given probability."""
         at = mixed_quantile(*self._members, level)

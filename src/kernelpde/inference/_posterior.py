@@ -214,6 +214,13 @@ class Posterior:
         each = np.stack([np.asarray(m.exact_deviation(functionals)) for m in self.members])
         return jnp.asarray(pooled(means, each, self.weights)[1])
 
+    def contraction(self, functionals: Functionals) -> Float[Array, " n"]:
+        """The part of the prior variance of each functional that conditions and data have removed:
+        0 where they say nothing, 1 where they leave nothing open."""
+        priors = np.stack([np.asarray(m.prior_deviation(functionals)) for m in self.members])
+        prior = np.tensordot(self.weights, priors**2, 1)
+        return jnp.clip(1.0 - self.deviation(functionals) ** 2 / prior, 0.0, 1.0)
+
     def quantile(self, functionals: Functionals, level: float) -> Float[Array, " n"]:
         """What each functional is below with a given probability."""
         return jnp.asarray(mixed_quantile(*self._moments(functionals), self.weights, level))

@@ -69,6 +69,11 @@ class PosteriorView:
         """Standard deviation."""
         return self._owner.deviation(self.functionals(where)).reshape(shape_of(where))
 
+    def contraction(self, where: Where) -> Float[Array, "*_"]:
+        """The part of the prior variance that conditions and data have removed: near 0 where they
+        say nothing of the field, near 1 where they determine it."""
+        return self._owner.contraction(self.functionals(where)).reshape(shape_of(where))
+
     def interval(
         self, where: Where, level: float = 0.95
     ) -> tuple[Float[Array, "*_"], Float[Array, "*_"]]:

@@ -31,7 +31,7 @@ from kernelpde.learning._record import LearningRecord
 from kernelpde.learning._result import LEARNING
 from kernelpde.learning._starting import compare_settled, compare_starts
 from kernelpde.learning._state import LearningState, init
-from kernelpde.learning._states import with_free_states
+from kernelpde.learning._states import states, with_free_states
 from kernelpde.learning._step import step
 from kernelpde.learning._task import Options, Task
 from kernelpde.learning._warm import stationary, varying, with_own_lengthscales
@@ -122,7 +122,7 @@ def learn(
     linear_solver = linear_solver or Automatic(nugget=1e-10, refinement=0)
     problem = problem.balanced(blocks)
     if method.multistart:
-        problem = with_free_states(with_own_lengthscales(problem, blocks), blocks)
+        problem = with_own_lengthscales(problem, blocks)
     options = Options(
         validation,
         method.regularizer,
@@ -133,6 +133,28 @@ def learn(
         method.multistart,
         callback,
     )
+    free = with_free_states(problem, blocks) if method.multistart else problem
+    if free is not problem:
+        held = replace(options, free=states(problem))
+        learned = _learned(free, blocks, held, method, start, max_steps, checkpoint, False)
+        # Where points are too few for that, states stay as they were given.
+        if learned.solution.converged:
+            return learned
+        checkpoint = None
+    return _learned(problem, blocks, options, method, start, max_steps, checkpoint, throw)
+
+
+def _learned(
+    problem: Problem,
+    blocks: tuple[Collocation, ...],
+    options: Options,
+    method: Bilevel,
+    start: Start | None,
+    max_steps: int,
+    checkpoint: str | Path | RunFile | None,
+    throw: bool,
+) -> Learned:
+    """Learn from the beginning or from where a file was left, and solve with what was learned."""
     file = None if checkpoint is None else _file(checkpoint, problem, blocks, options, method)
     task, state = _run(problem, blocks, options, method, start, max_steps, file)
     if method.hypergradient == "exact" and state.result is not LEARNING.not_finite:

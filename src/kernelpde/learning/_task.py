@@ -17,7 +17,6 @@ from kernelpde.learning._optimizers import AbstractOptimizer
 from kernelpde.learning._outer import AbstractRegularizer, condition_weights
 from kernelpde.learning._record import LearningRecord
 from kernelpde.learning._starts import relative_to, variation, weak_prior
-from kernelpde.learning._states import states
 from kernelpde.learning.validation import AbstractValidation, Left, Points
 from kernelpde.linear_solvers import Choice, LinearSolver, chosen
 from kernelpde.problem import Collocation, LinearizedProblem, Problem, Residual, extents_of
@@ -32,6 +31,7 @@ class Options:
     - `validation`, `regularizer`, `solver`, `linear_solver`, `callback`: as in `learn`.
     - `seed`, `sampling`: of the points.
     - `multistart`: whether to look for the best lengthscales to begin with, and around in the end.
+    - `free`: numbers of the fields whose variances are held where they leave them free.
     """
 
     validation: AbstractValidation
@@ -42,6 +42,7 @@ class Options:
     sampling: str = "halton"
     multistart: bool = True
     callback: Callable[[LearningRecord], None] | None = None
+    free: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,7 +119,7 @@ class Task:
                 parameters,
                 extents,
                 options.multistart,
-                states(problem) if options.multistart else (),
+                options.free,
             )
         names = tuple(condition.name for condition in problem.conditions)
         return Task(

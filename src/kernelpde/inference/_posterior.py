@@ -330,7 +330,13 @@ def posterior(found: Solution | Learned, *, amplitude: float | None = None) -> P
 
 
 def marginal_posterior(learned: Learned, key: PRNGKeyArray, draws: int = 8) -> Posterior:
-    """What `posterior(learned)` was called before."""
+    """What `posterior(learned)` was called before.
+
+    **Arguments:**
+
+    - `learned`: from `learn`, with data.
+    - `key`, `draws`: of random hyperparameters once; not used any more.
+    """
     expected = "what learn returns for a problem with data"
     instance("marginal_posterior", "learned", learned, Learned, expected)
     del key, draws

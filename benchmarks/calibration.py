@@ -3,7 +3,8 @@
     python benchmarks/calibration.py [--families line,darcy] [--seeds 0:40]
     python benchmarks/calibration.py --page
 
-The second writes tables of `docs/inverse.md` from these results and those of `inverse.py darcy`.
+The second writes tables of `docs/inverse.md` from these results and those of `inverse.py darcy`,
+`laws.py` and `outliers.py`.
 
 Six families of inverse problems, as a user would write them, each with truths drawn from a prior of
 random lengthscale and size (seeds below 30 of each 40), and with truths that are not: steps and
@@ -150,40 +151,49 @@ CENTERS = np.stack(np.meshgrid(*2 * [(np.arange(128) + 0.5) / 128], indexing="ij
 PLACES = np.stack(np.meshgrid(*2 * [np.linspace(0.05, 0.95, 10)], indexing="ij"), -1).reshape(-1, 2)
 
 
+def in_square(
+    rng: np.random.Generator,
+    u: np.ndarray,
+    truth: Callable,
+    count: int,
+    unknown: kp.Field,
+    equation: Callable,
+) -> Inverse:
+    """A field of the equation from noisy values of u, which vanishes around the square."""
+    where = rng.random((count, 2))
+    data, noise = noisy(rng, between(u, where))
+    problem = kp.Problem(
+        kp.Condition("equation", SQUARE.interior, equation),
+        kp.Condition("boundary", SQUARE.boundary, zero),
+        kp.Condition("data", where, seen, noise=noise, data={"y": data}),
+        fields=[kp.Field("u", 1.0 * kp.Gaussian(0.2)), unknown],
+    )
+    points = {"equation": 200, "boundary": 60}
+    return Inverse(problem, points, unknown.name, PLACES, truth(PLACES))
+
+
 def darcy(rng: np.random.Generator, drawn: bool) -> Inverse:
     """-div(exp(a) grad u) = 1 on a square: a from 50 values of u."""
     a = surface(rng, drawn, 2)
     u = volumes(np.exp(a(CENTERS.reshape(-1, 2))).reshape(128, 128), np.ones((128, 128)))
-    where = rng.random((50, 2))
-    data, noise = noisy(rng, between(u, where))
-    problem = kp.Problem(
-        kp.Condition(
-            "equation",
-            SQUARE.interior,
-            lambda x, u, a: (
-                -jnp.exp(a.value) * (u.laplacian + a.d("x") * u.d("x") + a.d("y") * u.d("y")) - 1.0
-            ),
+    return in_square(
+        rng,
+        u,
+        a,
+        50,
+        kp.Field("a", 1.0 * kp.Gaussian(0.2)),
+        lambda x, u, a: (
+            -jnp.exp(a.value) * (u.laplacian + a.d("x") * u.d("x") + a.d("y") * u.d("y")) - 1.0
         ),
-        kp.Condition("boundary", SQUARE.boundary, zero),
-        kp.Condition("data", where, seen, noise=noise, data={"y": data}),
-        fields=[kp.Field("u", 1.0 * kp.Gaussian(0.2)), kp.Field("a", 1.0 * kp.Gaussian(0.2))],
     )
-    return Inverse(problem, {"equation": 200, "boundary": 60}, "a", PLACES, a(PLACES))
 
 
 def source(rng: np.random.Generator, drawn: bool) -> Inverse:
     """-Δu = f on a square: f from 60 values of u."""
     f = surface(rng, drawn, 2, 1.0)
     u = volumes(np.ones((128, 128)), f(CENTERS.reshape(-1, 2)).reshape(128, 128))
-    where = rng.random((60, 2))
-    data, noise = noisy(rng, between(u, where))
-    problem = kp.Problem(
-        kp.Condition("equation", SQUARE.interior, lambda x, u, f: -u.laplacian - f.value),
-        kp.Condition("boundary", SQUARE.boundary, zero),
-        kp.Condition("data", where, seen, noise=noise, data={"y": data}),
-        fields=[kp.Field("u", 1.0 * kp.Gaussian(0.2)), kp.Field("f", 1.0 * kp.Gaussian(0.2))],
-    )
-    return Inverse(problem, {"equation": 200, "boundary": 60}, "f", PLACES, f(PLACES))
+    unknown = kp.Field("f", 1.0 * kp.Gaussian(0.2))
+    return in_square(rng, u, f, 60, unknown, lambda x, u, f: -u.laplacian - f.value)
 
 
 def initial(rng: np.random.Generator, drawn: bool) -> Inverse:
@@ -440,9 +450,47 @@ def table() -> str:
     return "\n".join(lines)
 
 
+def laws_table() -> str:
+    found = json.loads((RESULTS / "inverse-laws.json").read_text())["summary"]
+    titles = {
+        "conductivity": "k(u) = 1 + u² of rods, 20 temperatures in each of two experiments",
+        "reaction": "R(u) = 4 u (1 - u) of a front, two snapshots of 30 values",
+    }
+    rows = [
+        f"| {titles[name]} | {one['converged']} of {one['repetitions']} | "
+        f"{one['median relative error']:.1%}, {one['largest']:.1%} | {one['in the 95% band']:.1%} |"
+        for name, one in found.items()
+    ]
+    head = "| noise 1% | converged | error, median and largest | in the 95% band |"
+    return "\n".join(["", head, "|---|---|---|---|", *rows, "", "`python benchmarks/laws.py`", ""])
+
+
+def outliers_table() -> str:
+    found = json.loads((RESULTS / "inverse-outliers.json").read_text())["summary"]
+    rows = []
+    for family, one in found.items():
+        for name in ("clean, Gaussian", "clean, Student", "spoiled, Gaussian", "spoiled, Student"):
+            row, covered = one[name], one[name]["in the 95% interval"]
+            ratio = row["median of error over that of clean data"]
+            rows.append(
+                f"| {family} | {name} | {row['converged']} of {one['problems']} | "
+                f"{row['median error']:.3f} | {ratio:.2f} | "
+                f"{'' if covered is None else f'{covered:.0%}'} |"
+            )
+    head = "| 5% wrong | data, noise | converged | median error | over clean | in 95% |"
+    lines = [head, "|---|---|---|---|---|---|", *rows, "", "`python benchmarks/outliers.py`"]
+    return "\n".join(["", *lines, ""])
+
+
 def page() -> None:
+    """Write the tables of the page."""
     text = PAGE.read_text()
-    for mark, content in (("darcy", darcy_table()), ("calibration", table())):
+    for mark, content in (
+        ("laws", laws_table()),
+        ("outliers", outliers_table()),
+        ("darcy", darcy_table()),
+        ("calibration", table()),
+    ):
         begin = f"<!-- {mark}, written by benchmarks/calibration.py -->"
         before, rest = text.split(begin)
         text = f"{before}{begin}\n{content}\n{END}{rest.split(END, 1)[1]}"

@@ -17,6 +17,7 @@ import matplotlib as mpl
 import numpy as np
 from _report import RESULTS
 from _scaling_page import curves, tables
+from laws import conductivity, reaction
 from matplotlib import pyplot as plt
 from scipy.stats import binom
 
@@ -117,7 +118,7 @@ def inversion() -> None:
     side = int(np.sqrt(len(example.grid)))
     data = np.asarray(learned.solution.blocks[2].points)
     figure, rows = plt.subplots(2, 4, figsize=(11, 5.2), layout="constrained")
-    titles = ("truth", "posterior mean", "posterior standard deviation", "error, absolute")
+    titles = ("truth", "posterior mean", "posterior deviation", "error, absolute")
     for row, (field, label) in zip(rows, {"a": "a", "u": "u"}.items(), strict=True):
         truth = example.references[field](example.grid)
         mean = np.asarray(posterior[field].mean(example.grid))
@@ -146,6 +147,29 @@ def inversion() -> None:
             axis.grid(False)
         row[2].plot(data[:, 0], data[:, 1], ".", ms=3, color="white", alpha=0.8)
     figure.savefig(FIGURES / "inverse-darcy.png")
+    plt.close(figure)
+
+
+def unknown_laws() -> None:
+    """A conductivity and a reaction with their bands, and where the equations ask for them."""
+    figure, axes = plt.subplots(1, 2, figsize=(9, 3.3), layout="constrained")
+    cases = ((conductivity, "conductivity k(u)"), (reaction, "reaction R(u)"))
+    for axis, (family, title) in zip(axes, cases, strict=True):
+        problem, points, truth = family(np.random.default_rng([0, 77]))
+        (law,) = problem.laws
+        learned = kp.learn(problem, points)
+        found: Any = kp.posterior(learned)[law.name]
+        asked = np.asarray(learned.solution.asked[law.name])
+        at = np.linspace(asked.min(), asked.max(), 200)
+        low, high = map(np.asarray, found.interval(at))
+        axis.fill_between(at, low, high, color="#3b6fb5", alpha=0.25, lw=0, label="95%")
+        axis.plot(at, np.asarray(found.mean(at)), color="#3b6fb5", lw=1.6, label="posterior mean")
+        axis.plot(at, truth(at), "--", color="#c2552d", lw=1.4, label="truth")
+        bottom = axis.get_ylim()[0]
+        axis.plot(asked, np.full(asked.shape, bottom), "|", color="0.4", ms=7, label="asked for")
+        axis.set(title=title, xlabel="u")
+        axis.legend(fontsize=8)
+    figure.savefig(FIGURES / "inverse-laws.png")
     plt.close(figure)
 
 
@@ -221,7 +245,7 @@ def kink() -> None:
 
 GROUPS = {
     "learning": (paths, landscape),
-    "inverse": (inversion, calibration),
+    "inverse": (inversion, unknown_laws, calibration),
     "rough": (shock, kink),
     "scaling": (curves, tables),
 }

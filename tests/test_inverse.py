@@ -185,17 +185,21 @@ def test_states_are_left_free():
     problem, _ = darcy_like()
     blocks = problem.collocate({"equation": 12, "ends": 2})
     assert states(problem) == (0,)
-    free = with_free_states(problem, blocks).hyperparameters
+    free = with_free_states(problem, blocks, 1e-10).hyperparameters
     y = np.random.default_rng(1)
     y.random((9, 1))
     mean_square = np.mean(y.standard_normal(9) ** 2)
     np.testing.assert_allclose(free["u"]["variance"], 1e6 * mean_square, rtol=1e-10)
     np.testing.assert_allclose(free["a"]["variance"], 1.2, rtol=1e-10)
+    # The nugget of the state stays below a tenth of the noise, as variances.
+    less = with_free_states(problem, blocks, 1e-6).hyperparameters["u"]["variance"]
+    noise = np.asarray(blocks[problem.condition_index("data")].noise)
+    np.testing.assert_allclose(1e-6 * less, 0.1 * np.mean(noise**2), rtol=1e-10)
     # As much as that or more stays, and so does what is held or has no variance.
     a = problem.kernels[1]
     for kernel in (1e8 * kp.Gaussian(0.3), kp.kernels.freeze(0.5 * kp.Gaussian(0.3))):
         given = problem.with_kernels((kernel, a))
-        kept = with_free_states(given, blocks)
+        kept = with_free_states(given, blocks, 1e-10)
         u = evaluation(blocks[0].points, Term(0, ((0,),)))
         now, before = (gram_diagonal(p.kernels, [u]) for p in (kept, given))
         np.testing.assert_array_equal(now, before)
@@ -254,3 +258,63 @@ def test_what_cannot_be_is_refused():
     clean = kp.Problem(exact, fields=[kp.Field("u", kp.Gaussian(0.3))])
     with pytest.raises(kp.InputError, match="has no data"):
         kp.learn(clean, {"equation": 5}, validation=kp.LeaveOneOutPredictive())
+
+
+WAVE = 2 * np.pi
+
+
+def _source(case: str) -> tuple[kp.Problem, dict]:
+    """-u'' = f, f from 30 noisy values or means of u = sin 2πx + cos(4πx) / 2, or exp(2πi x)."""
+    rng = np.random.default_rng(5)
+    domain = kp.Box(x=(0, 1), periodic="x" if case == "periodic" else ())
+    where = rng.random((30, 1))
+    noise = kp.LearnedNoise(0.1) if case == "learned noise" else 0.02
+    data = {"y": np.sin(WAVE * where[:, 0]) + np.cos(2 * WAVE * where[:, 0]) / 2}
+    places = where
+    if case == "averages":
+        places = kp.box_averages(0.9 * where, 0.9 * where + 0.1)
+        lower, upper = (
+            -np.cos(WAVE * x) / WAVE + np.sin(2 * WAVE * x) / (4 * WAVE)
+            for x in (0.9 * where[:, 0], 0.9 * where[:, 0] + 0.1)
+        )
+        data = {"y": (upper - lower) / 0.1}
+    if case == "complex":
+        data = {"y": np.cos(WAVE * where[:, 0]), "z": np.sin(WAVE * where[:, 0])}
+    data = {name: y + 0.02 * rng.standard_normal(30) for name, y in data.items()}
+    size = kp.Gaussian(0.2) if case == "no variance" else 1.0 * kp.Gaussian(0.2)
+    field = kp.ComplexField if case == "complex" else kp.Field
+    problem = kp.Problem(
+        kp.Condition("equation", domain.interior, lambda x, u, f: -u.laplacian - f.value),
+        kp.Condition(
+            "data",
+            places,
+            lambda x, u, y, z=0.0: u.value - (y + 1j * z if case == "complex" else y),
+            noise=noise,
+            data=data,
+        ),
+        fields=[field("u", size), field("f", 1.0 * kp.Gaussian(0.2))],
+    )
+    own = np.linspace(0, 1, 41)[:, None]
+    return problem, {"equation": own if case == "own points" else 40}
+
+
+@pytest.mark.parametrize(
+    "case", ["periodic", "learned noise", "own points", "no variance", "averages", "complex"]
+)
+def test_error_bars_of_what_was_learned_hold(case):
+    problem, points = _source(case)
+    posterior = kp.posterior(kp.learn(problem, points))
+    assert len(posterior.members) > 3
+    assert not posterior.doubts
+    x = np.linspace(0.02, 0.98, 49)[:, None]
+    truth = WAVE**2 * (
+        np.exp(1j * WAVE * x[:, 0])
+        if case == "complex"
+        else np.sin(WAVE * x[:, 0]) + 2 * np.cos(2 * WAVE * x[:, 0])
+    )
+    mean, deviation = (
+        np.asarray(each(x)) for each in (posterior["f"].mean, posterior["f"].deviation)
+    )
+    # Root mean square of f is 62, or 39: error bars say something, and what they say is true.
+    assert np.median(deviation) < 15.0
+    assert np.mean(np.abs(mean - truth) < 2.45 * deviation) > 0.9

@@ -54,9 +54,14 @@ def test_the_first_page_begins_with_the_code_of_the_readme():
 
 
 def test_code_of_the_page_on_inverse_problems(capsys):
-    (block,) = blocks(DOCS / "inverse.md")
-    exec(compile(block, "inverse.md", "exec"), {})
+    names: dict = {}
+    for block in blocks(DOCS / "inverse.md"):
+        exec(compile(block, "inverse.md", "exec"), names)
     assert re.match(r"1\.\d+ ± 0\.\d+ \(95%", capsys.readouterr().out)
+    at = np.array([0.2, 0.4, 0.6])
+    mean, deviation = names["law"].mean(at), names["law"].deviation(at)
+    assert (np.abs(mean - (1 + at**2)) < 3 * deviation).all()
+    assert (deviation < 0.15).all()
 
 
 def test_code_of_bring_your_own_pde(capsys, tmp_path):

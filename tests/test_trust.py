@@ -295,3 +295,39 @@ def test_lengthscales_that_rounding_does_not_allow_are_shortened(peclet, seed):
     # Residuals between points may be small where errors are not: the estimated error tells.
     assert relative < 0.1 or (peclet > 200 and not learned.converged)
     assert learned.problem.kernels == learned.solution.problem.kernels
+
+
+@pytest.mark.parametrize("ends", [(1.0, 2.0), (3.0, 3.0), (-2e-5, 1e-5)])
+def test_a_solution_without_curvature_is_met(ends):
+    # Of -u'' = 0 there is nothing but rounding to compare the residual to.
+    line = kp.Box(x=(0, 2))
+    problem = kp.Problem(
+        kp.Condition("equation", line.interior, lambda x, u: -u.laplacian),
+        kp.Condition(
+            "ends", np.array([[0.0], [2.0]]), lambda x, u, y: u.value - y, data={"y": ends}
+        ),
+        fields=[kp.Field("u", kp.Gaussian(0.6))],
+    )
+    solution = kp.solve(problem, {"equation": 20})
+    x = np.linspace(0, 2, 21)[:, None]
+    expected = ends[0] + (ends[1] - ends[0]) * x[:, 0] / 2
+    np.testing.assert_allclose(
+        np.asarray(solution["u"](x)), expected, atol=1e-5 * np.abs(ends).max()
+    )
+
+
+def test_what_is_named_like_data_has_a_value_by_default_and_gets_the_data():
+    line = kp.Box(x=(0, 1))
+    problem = kp.Problem(
+        kp.Condition("equation", line.interior, lambda x, u, k=2.0: -k * u.laplacian - 2.0),
+        kp.Condition(
+            "ends",
+            np.array([[0.0], [1.0]]),
+            lambda x, u, y=5.0, *, z=7.0: u.value - y - z,
+            data={"y": [1.0, 0.0], "z": [0.0, 1.0]},
+        ),
+        fields=[kp.Field("u", kp.Gaussian(0.4))],
+    )
+    solution = kp.solve(problem, {"equation": 20})
+    # u = 1 + x (1 - x) / 2.
+    np.testing.assert_allclose(np.asarray(solution["u"](np.array([[0.5]]))), [1.125], atol=1e-6)

@@ -83,9 +83,11 @@ from kernelpde.linear_solvers import Sparse as Sparse
 from kernelpde.problem import ComplexField as ComplexField
 from kernelpde.problem import Condition as Condition
 from kernelpde.problem import Field as Field
+from kernelpde.problem import Law as Law
 from kernelpde.problem import LearnedNoise as LearnedNoise
 from kernelpde.problem import Parameter as Parameter
 from kernelpde.problem import Problem as Problem
+from kernelpde.problem import StudentT as StudentT
 from kernelpde.problem import load_kernels as load_kernels
 from kernelpde.problem import save_kernels as save_kernels
 
@@ -124,6 +126,7 @@ __all__ = [
     "InputError",
     "KFold",
     "KernelPDEError",
+    "Law",
     "Learned",
     "LearnedNoise",
     "LearningRecord",
@@ -147,6 +150,7 @@ __all__ = [
     "Solution",
     "SolveError",
     "Sparse",
+    "StudentT",
     "Warped",
     "__version__",
     "archive",

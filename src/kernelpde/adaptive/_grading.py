@@ -61,7 +61,7 @@ def graded(problem: Problem, places: Float[np.ndarray, "k d"], accuracy: float) 
 def _graded_condition(problem: Problem, number: int, sizes: Sizes) -> Condition:
     condition = problem.conditions[number]
     terms = problem.residuals[number].terms
-    order = max((sum(each) for term in terms for each in term.orders), default=0)
+    order = max((term.order for term in terms), default=0)
     residual = _Local(condition.residual, sizes, order) if order else condition.residual
     return replace(condition, where=_finer(condition.region, sizes), residual=residual)
 

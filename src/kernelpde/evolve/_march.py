@@ -206,6 +206,11 @@ def _check(
     names = [condition.name for condition in problem.conditions]
     if space.time is None or space.duration is None:
         raise InputError("march: the domain has no time coordinate: Box(t=(0, 1), ..., time='t').")
+    if problem.laws:
+        raise InputError(
+            f"march: the law {problem.laws[0].name!r} is found from all times at once; use learn "
+            "or solve."
+        )
     if windows < 1 or order not in (1, 2):
         raise InputError(
             f"march: expected at least one window and order 1 or 2; got {windows} and {order}."

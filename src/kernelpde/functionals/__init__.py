@@ -23,6 +23,9 @@ from kernelpde.functionals._jet import ComplexJet as ComplexJet
 from kernelpde.functionals._jet import Frame as Frame
 from kernelpde.functionals._jet import Jet as Jet
 from kernelpde.functionals._jet import Term as Term
+from kernelpde.functionals._law import Argument as Argument
+from kernelpde.functionals._law import LawJet as LawJet
+from kernelpde.functionals._law import node_terms as node_terms
 from kernelpde.functionals._prior import Balanced as Balanced
 from kernelpde.functionals._prior import Kernels as Kernels
 from kernelpde.functionals._prior import Mixed as Mixed

@@ -123,7 +123,7 @@ def split(kernels: Kernels, terms: Iterable[Term]) -> tuple[list[Latent], Compos
 
     Functionals of higher order are no operators; then every kernel is a plain one.
     """
-    if any(sum(gamma) > _HIGHEST for term in terms for gamma in term.orders):
+    if any(term.order > _HIGHEST for term in terms):
         return list(latents_of(kernels)), Composed([])
     plain: list[Latent] = []
     parts = []

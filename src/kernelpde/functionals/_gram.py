@@ -5,16 +5,18 @@ coefficients. It holds for any two batches, so that a whole matrix, a tile of ro
 gathered block under `vmap` are the same code.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from kernelpde.functionals._batch import Functionals, Stack, concatenate, expansion
 from kernelpde.functionals._composed import Composed, split
 from kernelpde.functionals._jet import Term
 from kernelpde.functionals._prior import Kernels, Latent, Mixed
+from kernelpde.kernels import OnNodes
 
 DEFAULT_MEMORY = 2**23
 """Bytes that a tile of pairs takes, all its temporaries included: about what a cache holds.
@@ -36,6 +38,8 @@ def _half_applied(
     y = tuple(right.points[None, :, i] for i in range(points.shape[1]))
     rows: list[Array | None] = [None] * len(terms)
     for kernel, shares in latents:
+        if isinstance(kernel, OnNodes):
+            continue
         pairs = [
             (s, t)
             for s, left_term in enumerate(terms)
@@ -56,6 +60,22 @@ def _half_applied(
                     coefficient = coefficient if share is None else share * coefficient
                 rows[s] = _sum([rows[s], coefficient * value])
     return rows
+
+
+def _between_nodes(
+    latents: Sequence[Latent], left: Sequence[Term], right: Sequence[Term]
+) -> Iterator[tuple[list[int], list[int], Array]]:
+    """For each law that both sides know of, the numbers of its terms and what is between them."""
+    for kernel, shares in latents:
+        if isinstance(kernel, OnNodes):
+            ours, theirs = (
+                [n for n, term in enumerate(terms) if term.field in shares]
+                for terms in (left, right)
+            )
+            if ours and theirs:
+                rows = np.array([left[n].node for n in ours])
+                columns = np.array([right[n].node for n in theirs])
+                yield ours, theirs, kernel.covariance[rows[:, None], columns]
 
 
 def _sum(parts: Iterable[Array | None]) -> Array | None:
@@ -86,7 +106,11 @@ def _gram(
     products = (
         None if row is None else left.coefficients[:, s, None] * row for s, row in enumerate(rows)
     )
-    total = _sum([*products, composed.gram(left, right)])
+    laws = (
+        left.coefficients[:, ours] @ between @ right.coefficients[:, theirs].T
+        for ours, theirs, between in _between_nodes(latents, left.terms, right.terms)
+    )
+    total = _sum([*products, composed.gram(left, right), *laws])
     if total is None:
         return jnp.zeros((len(left), len(right)))
     if left.width == right.width == 1:
@@ -123,9 +147,12 @@ _PASS = 8
 
 def _matching(left: Sequence[Term], right: Sequence[Term], mixed: bool) -> int:
     """How many derivatives of kernels there are between terms."""
-    return sum(
-        len(s.orders) * len(t.orders) for s in left for t in right if s.field == t.field or mixed
+    apart = (s for s in left if s.node is None)
+    pairs = sum(
+        len(s.orders) * len(t.orders) for s in apart for t in right if s.field == t.field or mixed
     )
+    laws = {t.field for t in right if t.node is not None}
+    return pairs + sum(s.node is not None and s.field in laws for s in left)
 
 
 def gram_in_tiles(
@@ -216,6 +243,10 @@ def _plain_jets(
             for s, row in enumerate(_half_applied(latents, rows, terms, batch)):
                 if row is not None:
                     total[s] = total[s] + row @ ones
+            for ours, theirs, between in _between_nodes(latents, terms, batch.terms):
+                values = between @ (batch.coefficients[:, theirs].T @ ones)
+                for s, value in zip(ours, values, strict=True):
+                    total[s] = total[s] + value
         return jnp.stack(total, axis=1)
 
     columns = sum(len(batch) for batch in expansion)

@@ -23,7 +23,8 @@ class Term(NamedTuple):
     **Attributes:**
 
     - `field`: the number of the field.
-    - `orders`: the multi-indices γ of the derivatives that are added up.
+    - `orders`: the multi-indices γ of the derivatives that are added up; for the value of a law at
+      one of its nodes, see `OnNodes`.
     """
 
     field: int
@@ -33,6 +34,16 @@ class Term(NamedTuple):
     def parts(self) -> tuple["Term", ...]:
         """The single derivatives that are added up."""
         return tuple(Term(self.field, (order,)) for order in self.orders)
+
+    @property
+    def node(self) -> int | None:
+        """The number of the node whose value it is, if it is one of a law."""
+        return -1 - self.orders[0][0] if self.orders[0][0] < 0 else None
+
+    @property
+    def order(self) -> int:
+        """The highest order of a derivative in it."""
+        return 0 if self.node is not None else max(map(sum, self.orders))
 
 
 class Frame(NamedTuple):

@@ -40,3 +40,4 @@ from kernelpde.gauss_newton._step import take_step as take_step
 from kernelpde.gauss_newton._step import true_residual as true_residual
 from kernelpde.gauss_newton._step import zero_state as zero_state
 from kernelpde.gauss_newton._views import FieldView as FieldView
+from kernelpde.gauss_newton._views import LawView as LawView

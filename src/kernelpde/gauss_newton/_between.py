@@ -13,7 +13,7 @@ from kernelpde.compiling import pointwise, rung
 from kernelpde.errors import InputError
 from kernelpde.functionals import Term
 from kernelpde.geometry import AbstractRegion, patches_of
-from kernelpde.problem import Collocation, Problem, Residual
+from kernelpde.problem import Collocation, Problem, Residual, extents_of
 
 LIMIT = 0.05
 """A relative residual between points above this is not met. Chosen on solves of 238 random problems
@@ -23,6 +23,10 @@ an error above 10% it misses 3, and of 1375 with an error below 1% it refuses 12
 
 ALONE = 2.0
 """Below this condition number no point knows of another."""
+
+_SMALLEST = 1e-3
+"""A derivative is as large as that part of what its field, changing once over the domain, would
+have: otherwise rounding is all there is where derivatives vanish."""
 
 _MOST = 300
 """So many points at most per condition."""
@@ -55,9 +59,9 @@ def between_points(
     if not drawn:
         return found
     chosen = {name: problem.residuals[problem.condition_index(name)] for name in drawn}
-    parts = tuple(
-        sorted({p for residual in chosen.values() for term in residual.terms for p in term.parts})
-    )
+    used = {p for residual in chosen.values() for term in residual.terms for p in term.parts}
+    whole = {Term(p.field, (problem.frame.order(),)) for p in used if p.node is None}
+    parts = tuple(sorted(used | whole))
     # As many points as some program may have been compiled for.
     sizes = [rung(len(block.points)) for block in drawn.values()]
     points = [
@@ -77,13 +81,15 @@ def between_points(
         for residual in chosen.values()
     ]
     # Where points are finer, derivatives are compared in units of the size there.
-    orders = np.array([sum(part.orders[0]) for part in parts])
+    orders = np.array([part.order for part in parts])
     regions = {c.name: c.region for c in problem.conditions}
     units = [
         _sizes(regions[name], np.asarray(block.points))[:, None] ** orders
         for name, block in drawn.items()
     ]
     every = np_.abs(np_.concatenate([e * u for e, u in zip(own, units, strict=True)]))
+    extents = extents_of(list(drawn.values()))
+    every = np_.maximum(every, np.concatenate(units) * _smallest(parts, extents, entries))
     relative = _relative(
         tuple(chosen.values()),
         tuple(drawn.values()),
@@ -95,6 +101,16 @@ def between_points(
     )
     values = np.asarray(relative).tolist() if known else list(relative)
     return {**found, **dict(zip(drawn, values, strict=True))}
+
+
+def _smallest(
+    parts: tuple[Term, ...], extents: np.ndarray, entries: Array | np.ndarray
+) -> Array | np.ndarray:
+    """What each derivative is taken to be at least, by the size of its field."""
+    orders = np.maximum([part.orders[0] for part in parts], 0)
+    values = {part.field: n for n, part in enumerate(parts) if not orders[n].any()}
+    sizes = (entries[:, [values[part.field] for part in parts]] ** 2).mean(axis=0) ** 0.5
+    return orders.any(axis=1) * _SMALLEST * sizes / np.prod(extents**orders, axis=1)
 
 
 def _sizes(region: AbstractRegion, points: np.ndarray) -> np.ndarray:

@@ -20,7 +20,7 @@ from kernelpde.linear_solvers import (
     needs_numbers,
 )
 from kernelpde.precision import require_float64
-from kernelpde.problem import Collocation, Problem, Residual
+from kernelpde.problem import Collocation, Problem, Residual, mean_squares
 
 Points: TypeAlias = Mapping[str, int | Numbers] | tuple[Collocation, ...]
 """For each condition how many points to draw, or the points; or all of them, drawn."""
@@ -128,6 +128,27 @@ def discretize(
     return planned(problem.balanced(blocks), blocks, linear_solver, seed)
 
 
+_LARGEST, _PART = 1e-10, 0.01
+"""The nugget for problems with noisy data, unless it were more than this part of the noise."""
+
+
+def _suited(problem: Problem, blocks: tuple[Collocation, ...]) -> LinearSolver:
+    """The default; where data have noise with a nugget as large as they allow.
+
+    In an inverse problem the iteration goes to and fro by as much as rounding moves what the data
+    leave open, which a nugget of 1e-12 leaves too much of.
+    """
+    if traced(problem, blocks):
+        return Automatic()
+    nuggets = [
+        _PART * float(np.min(block.noise)) ** 2 / mean_squares(problem, number, block)[0]
+        for number, block in enumerate(blocks)
+        if np.all(np.asarray(block.noise) > 0)
+    ]
+    least = Automatic().nugget
+    return Automatic(nugget=max(least, min([_LARGEST, *nuggets]))) if nuggets else Automatic()
+
+
 def planned(
     problem: Problem,
     blocks: tuple[Collocation, ...],
@@ -135,7 +156,7 @@ def planned(
     seed: int = 0,
 ) -> Discretization:
     """A problem with its points, and a linear solver that suits them."""
-    linear_solver = Automatic() if linear_solver is None else linear_solver
+    linear_solver = _suited(problem, blocks) if linear_solver is None else linear_solver
     rows = problem.row_count(blocks)
     if needs_numbers(linear_solver, rows) and traced(problem, blocks):
         raise InputError(

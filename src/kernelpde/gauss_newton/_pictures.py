@@ -11,6 +11,7 @@ import numpy as np
 from kernelpde.checking import function, instance, named
 from kernelpde.drawing import Chart, Curve, Panel, draw_charts, draw_panels, labeled
 from kernelpde.errors import InputError
+from kernelpde.gauss_newton._views import LawView
 from kernelpde.geometry import Grid, bounding_box, grid_over
 from kernelpde.kernels import Gibbs
 from kernelpde.problem import Problem
@@ -77,7 +78,10 @@ def plot_solution(
     for what, given in (("references", references), ("deviations", deviations)):
         named("plot", what, given, known, partial(function, expected="a function of points"))
     for number, name in enumerate(names):
-        values = np.asarray(solution[name](where))
+        view = solution[name]
+        if isinstance(view, LawView):
+            raise InputError(f"plot: {name!r} is a law, no field: use [{name!r}].plot().")
+        values = np.asarray(view(where))
         truth = np.asarray(references[name](where)) if name in references else None
         spread = np.asarray(deviations[name](where)) if name in deviations else None
         shown, label = _real(values), f"|{name}|" if np.iscomplexobj(values) else name
@@ -97,7 +101,7 @@ def plot_solution(
             error = grid.masked(np.abs(values - truth))
             panels.append(Panel(f"error of {name}", error, "sizes", labeled(name, units)))
         elif "error_estimate" in vars(solution):
-            error = grid.masked(solution[name].error(where))
+            error = grid.masked(view.error(where))
             title = f"estimated error of {name}"
             panels.append(Panel(title, error, "decades", labeled(name, units)))
         if spread is not None and not line:
@@ -155,9 +159,9 @@ def plot_records(records: "Sequence[Record]") -> "Figure":
 
 
 def field_names(problem: Problem) -> list[str]:
-    """The fields as a user named them: complex ones whole, numbers left out."""
+    """The fields as a user named them: complex ones whole, numbers and laws left out."""
     parts = {problem.fields[i].name for _, *pair in problem.complex_fields for i in pair}
-    left_out = parts | {parameter.name for parameter in problem.parameters}
+    left_out = parts | {other.name for other in (*problem.parameters, *problem.laws)}
     return [
         *(name for name, *_ in problem.complex_fields),
         *(field.name for field in problem.fields if field.name not in left_out),

@@ -20,6 +20,10 @@ class RESULT(enum.Enum):
         "The conditions are met at their points, but not between them: the points are too few, or "
         "the lengthscale does not suit the solution."
     )
+    outside_of_law = (
+        "A law is asked for beyond the range that was given for its argument, where it is a "
+        "straight line. Give a wider range."
+    )
     accuracy_limit = (
         "The accuracy asked for was not reached: more points take too long or do not help. The "
         "estimated error says how far it is."

@@ -22,10 +22,10 @@ from kernelpde.gauss_newton._between import ALONE, LIMIT
 from kernelpde.gauss_newton._error import ErrorEstimate, estimate_error
 from kernelpde.gauss_newton._pictures import plot_lengthscales, plot_records, plot_solution
 from kernelpde.gauss_newton._result import RESULT, result_of, settled
-from kernelpde.gauss_newton._views import ComplexView, FieldView
+from kernelpde.gauss_newton._views import ComplexView, FieldView, LawView
 from kernelpde.linear_solvers import Local
 from kernelpde.precision import require_float64
-from kernelpde.problem import Collocation, Problem
+from kernelpde.problem import Collocation, Problem, kernel_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -188,12 +188,20 @@ class Solution:
         warn_moved("Solution.solver", "Solution.linear_solver")
         return self.linear_solver
 
+    @cached_property
+    def asked(self) -> dict[str, Array]:
+        """For each law all arguments for which conditions ask for it."""
+        return self.problem.asked(self.blocks, self.jets)
+
     def __getitem__(self, field: str) -> FieldView | ComplexView:
         if field in [p.name for p in self.problem.parameters]:
             raise InputError(f"{field!r} is a number: use parameters[{field!r}].")
         for name, real, imag in self.problem.complex_fields:
             if name == field:
                 return ComplexView(FieldView(self, real), FieldView(self, imag))
+        for law in self.problem.laws:
+            if law.name == field:
+                return LawView(self, law)
         return FieldView(self, self.problem.field_index(field))
 
     def jets(
@@ -294,7 +302,7 @@ class Solution:
         lines = [f"Solution: {state} after {self.steps} steps. {self.reason}"]
         parameters = self.parameters
         lines += [
-            f"  field {f.name}: {f.kernel!r}"
+            f"  field {f.name}: {kernel_of(f)!r}"
             for f in self.problem.fields
             if f.name not in parameters
         ]

@@ -17,6 +17,7 @@ from kernelpde.gauss_newton._arguments import check_solve
 from kernelpde.gauss_newton._between import LIMIT, between_points
 from kernelpde.gauss_newton._discretization import Discretization, Points, discretize
 from kernelpde.gauss_newton._iteration import Iteration, advance, begun
+from kernelpde.gauss_newton._outliers import has_outliers, reweighted
 from kernelpde.gauss_newton._result import GOING_ON, RESULT, code_of, settled
 from kernelpde.gauss_newton._solution import History, Record, Solution
 from kernelpde.gauss_newton._solvers import Solver, default_solver
@@ -70,6 +71,28 @@ def solve(
             sampling=sampling,
             linear_solver=linear_solver,
         )
+    if has_outliers(discretization):
+
+        def once(given: Discretization, begin: Solution | None) -> Solution:
+            return _solved(given, begin or start, solver, max_steps, False, callback)
+
+        begin = start if isinstance(start, Solution) else None
+        solution = reweighted(discretization, once, begin)
+        if throw and not solution.converged:
+            raise SolveError(f"{solution}\n{_ADVICE}", solution)
+        return solution
+    return _solved(discretization, start, solver, max_steps, throw, callback)
+
+
+def _solved(
+    discretization: Discretization,
+    start: Start | tuple[Array, ...] | None,
+    solver: Solver,
+    max_steps: int,
+    throw: bool,
+    callback: Callable[[Record], None] | None,
+) -> Solution:
+    """A solve with everything settled but the solution."""
     entries = start if isinstance(start, tuple) else None
     if start is not None and not isinstance(start, tuple):
         entries = start_entries(discretization.problem, start, discretization.blocks)
@@ -77,7 +100,9 @@ def solve(
         return _inside(discretization, entries, solver, max_steps, throw)
     solution, untouched = _outside(discretization, entries, solver, max_steps, callback)
     if solution.converged:
-        solution = _looked_at_between(solution, discretization.seed)
+        solution = _looked_at_laws(_looked_at_between(solution, discretization.seed))
+    elif discretization.problem.laws:
+        solution = _looked_at_laws(solution)
     elif throw and start is None and untouched:
         refuse_at_zero(discretization.problem, discretization.blocks)
     if throw and not solution.converged:
@@ -185,7 +210,7 @@ def _inside(
     )
     problem = jax.tree.map(_held, solution.problem)
     held = replace(solution, problem=problem).with_weights(jax.lax.stop_gradient)
-    looked_at = _looked_at_between(held, discretization.seed)
+    looked_at = _looked_at_laws(_looked_at_between(held, discretization.seed))
     solution = replace(solution, between=looked_at.between, code=looked_at.code)
     return solution.checked() if throw else solution
 
@@ -206,3 +231,20 @@ def _looked_at_between(solution: Solution, seed: int) -> Solution:
     met = jnp.stack([jnp.asarray(size) <= LIMIT for size in sizes] or [jnp.asarray(True)]).all()
     code = jnp.where(solution.converged & ~met, code_of(RESULT.not_met_between), solution.code)
     return replace(solution, between=between, code=code)
+
+
+_EXPLAINED = (RESULT.converged, RESULT.rounding_level, RESULT.step_limit, RESULT.stalled)
+"""Results that a law beyond its range explains, or makes worthless."""
+
+
+def _looked_at_laws(solution: Solution) -> Solution:
+    """The same, with a result that says so if a law is asked for beyond its range."""
+    code, outside = solution.code, code_of(RESULT.outside_of_law)
+    for law in solution.problem.laws:
+        explained = sum(code == code_of(result) for result in _EXPLAINED)
+        within = law.argument.holds(solution.asked[law.name])
+        if isinstance(code, Array):
+            code = jnp.where(explained & ~within, outside, code)
+        elif explained and not within:
+            code = outside
+    return replace(solution, code=code)

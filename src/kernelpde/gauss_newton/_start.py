@@ -41,7 +41,10 @@ def start_entries(
         for term in residual.nonlinear_terms:
             function = functions.get(term.field)
             column = np.zeros(len(block.points))
-            if function is not None:
+            if function is not None and term.node is not None:
+                law = next(w for w in problem.laws if problem.field_index(w.name) == term.field)
+                column = column + np.asarray(function(law.argument.nodes[term.node]) - law.mean)
+            elif function is not None:
                 for order in term.orders:
                     column = column + np.asarray(jax.vmap(_partial(function, order))(block.points))
             columns.append(column[:, None])

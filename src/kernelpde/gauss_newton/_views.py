@@ -1,16 +1,31 @@
 """Fields of a solution, to be evaluated."""
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+import warnings
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
+import jax
+import jax.core
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Complex, Float
 
-from kernelpde.arrays import Numbers
-from kernelpde.functionals import Term
+from kernelpde.arrays import Numbers, array
+from kernelpde.checking import numbers
+from kernelpde.drawing import Panel, draw_panels, labeled
+from kernelpde.functionals import Term, node_terms
+from kernelpde.geometry import Box, grid_over
+from kernelpde.problem import Law
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from kernelpde.gauss_newton._solution import Solution
+
+
+_BEYOND = 0.01
+"""Arguments beyond what is asked for by this part of it are extrapolation."""
 
 
 class FieldView:
@@ -57,6 +72,105 @@ class FieldView:
     def _entries(self, sums, points: Numbers) -> Float[Array, "... T"]:
         terms = tuple(Term(self._field, orders) for orders in sums)
         return self._solution.jets(terms, points)
+
+
+class LawView(FieldView):
+    """A law of a solution: `k(u)` and `k.d("u")(u)` for any values of its argument.
+
+    All that a field has, with numbers for points: its one argument is its space.
+
+    **Attributes:**
+
+    - `asked`: the smallest and the largest argument for which conditions ask for it.
+    """
+
+    def __init__(self, solution: "Solution", law: Law):
+        super().__init__(solution, solution.problem.field_index(law.name))
+        self._law = law
+
+    def error(self, points: Numbers) -> Float[np.ndarray, "..."]:
+        """The estimated error for some arguments."""
+        return self._solution.error_estimate.of(lambda other: LawView(other, self._law)(points))
+
+    def d(self, *coordinates: int | str) -> Callable[[Numbers], Float[Array, "..."]]:
+        """The derivative in the argument, once for each time it is named."""
+        order = self._law.argument.order(*coordinates)
+
+        def at(arguments: Numbers) -> Float[Array, "..."]:
+            found = self._law.argument.basis(self.checked(arguments), order) @ self._values
+            return found if order else self._law.mean + found
+
+        return at
+
+    def gradient(self, points: Numbers) -> Float[Array, "... s"]:
+        """The slope, on a last axis of its own."""
+        return self.d(0)(points)[..., None]
+
+    def hessian(self, points: Numbers) -> Float[Array, "... s s"]:
+        """The second derivative, on two last axes of its own."""
+        return self.laplacian(points)[..., None, None]
+
+    def laplacian(self, points: Numbers) -> Float[Array, "..."]:
+        """The second derivative."""
+        return self.d(0, 0)(points)
+
+    @cached_property
+    def _values(self) -> Float[Array, " m"]:
+        dimension = len(self._solution.problem.space.coordinates)
+        terms = node_terms(self._field, dimension)
+        return self._solution.jets(terms, np.zeros((1, dimension)))[0]
+
+    @cached_property
+    def asked(self) -> tuple[float, float]:
+        found = self._solution.asked[self._law.name]
+        return float(found.min()), float(found.max())
+
+    def checked(self, arguments: Numbers) -> Float[Array, "*n"]:
+        """Arguments as an array; a warning where nothing is known but what the kernel says."""
+        given = isinstance(arguments, jax.core.Tracer)
+        where = jnp.asarray(arguments) if given else numbers("Law", "arguments", arguments)
+        if not given and not isinstance(self._solution.code, Array) and np.size(where):
+            (low, high), (least, most) = self.asked, (np.min(where), np.max(where))
+            margin = _BEYOND * (high - low)
+            if least < low - margin or most > high + margin:
+                warnings.warn(
+                    f"Law {self._law.name!r}: the conditions ask for it between {low:.4g} and "
+                    f"{high:.4g}; between {least:.4g} and {most:.4g} it is extrapolated, and only "
+                    "its error bars say how far.",
+                    stacklevel=3,
+                )
+        return array(where)
+
+    def plot(
+        self,
+        *,
+        reference: Callable | None = None,
+        deviation: Callable | None = None,
+        units: Mapping[str, str] | None = None,
+    ) -> "Figure":
+        """Draw the law where conditions ask for it.
+
+        **Arguments:**
+
+        - `reference`: the true law, a function of arguments.
+        - `deviation`: the standard deviation, likewise; `posterior["k"].plot()` knows it.
+        - `units`: of the law and its argument, for the labels.
+        """
+        units, name = units or {}, self._law.name
+        along = self._law.argument.name
+        ends: dict[str, Any] = {along: self.asked}
+        grid = grid_over([Box(**ends).interior], (along,), 201, {})
+        where = grid.points[:, 0]
+        spread = None if deviation is None else grid.masked(1.96 * np.asarray(deviation(where)))
+        known = None if reference is None else np.asarray(reference(where))
+        panel = Panel(
+            f"law {name}",
+            grid.masked(np.asarray(self(where))),
+            label=labeled(name, units),
+            beside=None if known is None else ("reference", grid.masked(known)),
+            band=spread,
+        )
+        return draw_panels([panel], grid, units)
 
 
 class ComplexView:

@@ -18,7 +18,12 @@ from kernelpde.inference._conditioned import Conditioned, conditioned
 from kernelpde.inference._estimate import Estimate
 from kernelpde.inference._hyperparameters import members_of
 from kernelpde.inference._mixed import mixed_quantile, pooled
-from kernelpde.inference._views import ComplexPosteriorView, PosteriorView, Where, shape_of
+from kernelpde.inference._views import (
+    ComplexPosteriorView,
+    LawPosteriorView,
+    PosteriorView,
+    Where,
+)
 from kernelpde.learning import Learned
 
 if TYPE_CHECKING:
@@ -63,6 +68,9 @@ class Posterior:
             if name == field:
                 views = (PosteriorView(self, Term(part, (order,))) for part in parts)
                 return ComplexPosteriorView(*views)
+        for law in self.solution.problem.laws:
+            if law.name == field:
+                return LawPosteriorView(self, law)
         return PosteriorView(self, Term(self.solution.problem.field_index(field), (order,)))
 
     @property
@@ -193,12 +201,11 @@ class Posterior:
     ) -> Float[Array, "m n"]:
         """Posterior covariance between functionals: within members, and between their means."""
         right = left if right is None else right
-        total = jnp.zeros((len(left), len(right)))
-        middle = self.mean(left), self.mean(right)
-        for weight, member in zip(self.weights, self.members, strict=True):
-            apart = jnp.outer(member.mean(left) - middle[0], member.mean(right) - middle[1])
-            total = total + weight * (member.covariance(left, right) + apart)
-        return total
+        within = jnp.stack([m.covariance(left, right) for m in self.members])
+        rows, columns = (jnp.stack([m.mean(side) for m in self.members]) for side in (left, right))
+        rows, columns = (each - self.weights @ each for each in (rows, columns))
+        between = jnp.einsum("k,ki,kj->ij", self.weights, rows, columns)
+        return jnp.tensordot(self.weights, within, 1) + between
 
     def deviation(self, functionals: Functionals) -> Float[Array, " n"]:
         """Posterior standard deviation of each functional.
@@ -262,7 +269,8 @@ class Posterior:
             if name in parameters:
                 found[name] = parameters[name].value(part[:, 0])
             else:
-                found[name] = part.reshape(count, *shape_of(places))
+                view = self._real(name)
+                found[name] = view.offset + part.reshape(count, *view.shape(places))
         return found
 
     def draws(

@@ -1,5 +1,6 @@
 """A field of a posterior."""
 
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 import jax.numpy as jnp
@@ -12,11 +13,16 @@ from kernelpde.errors import InputError
 from kernelpde.functionals import (
     Functionals,
     Term,
+    node_terms,
 )
+from kernelpde.gauss_newton import LawView
 from kernelpde.geometry import Averages
 from kernelpde.inference._estimate import tails
+from kernelpde.problem import Law
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from kernelpde.inference._posterior import Posterior
 
 
@@ -30,6 +36,7 @@ class PosteriorView:
     def __init__(self, owner: "Posterior", term: Term):
         self._owner = owner
         self._term = term
+        self.offset = 0.0
 
     def d(self, *coordinates: int | str) -> "PosteriorView":
         """The same for a partial derivative along each coordinate given."""
@@ -61,18 +68,22 @@ class PosteriorView:
         flat = array(places.reshape(-1, dimension))
         return Functionals(flat, jnp.ones((len(flat), 1)), (self._term,))
 
+    def shape(self, where: Where | None) -> tuple[int, ...]:
+        """The shape of values at places."""
+        return shape_of(where)
+
     def mean(self, where: Where) -> Float[Array, "*_"]:
         """What is expected."""
-        return self._owner.mean(self.functionals(where)).reshape(shape_of(where))
+        return self.offset + self._owner.mean(self.functionals(where)).reshape(self.shape(where))
 
     def deviation(self, where: Where) -> Float[Array, "*_"]:
         """Standard deviation."""
-        return self._owner.deviation(self.functionals(where)).reshape(shape_of(where))
+        return self._owner.deviation(self.functionals(where)).reshape(self.shape(where))
 
     def contraction(self, where: Where) -> Float[Array, "*_"]:
         """The part of the prior variance that conditions and data have removed: near 0 where they
         say nothing of the field, near 1 where they determine it."""
-        return self._owner.contraction(self.functionals(where)).reshape(shape_of(where))
+        return self._owner.contraction(self.functionals(where)).reshape(self.shape(where))
 
     def interval(
         self, where: Where, level: float = 0.95
@@ -80,7 +91,7 @@ class PosteriorView:
         """The central credible interval of a given probability, place by place."""
         functionals, (low, high) = self.functionals(where), tails(level)
         ends = (self._owner.quantile(functionals, each) for each in (low, high))
-        low, high = (end.reshape(shape_of(where)) for end in ends)
+        low, high = (self.offset + end.reshape(self.shape(where)) for end in ends)
         return low, high
 
     def covariance(self, where: Where) -> Float[Array, "n n"]:
@@ -92,7 +103,51 @@ class PosteriorView:
         random_key("samples", key)
         whole_number("samples", "count", count, at_least=1)
         drawn = self._owner.draws([self.functionals(where)], key, count)
-        return drawn.reshape(count, *shape_of(where))
+        return self.offset + drawn.reshape(count, *self.shape(where))
+
+
+class LawPosteriorView(PosteriorView):
+    """A law, or one of its derivatives, under the posterior: a function of its argument."""
+
+    def __init__(self, owner: "Posterior", law: Law, order: int = 0):
+        problem = owner.solution.problem
+        self._dimension = len(problem.space.coordinates)
+        self._terms = node_terms(problem.field_index(law.name), self._dimension)
+        super().__init__(owner, self._terms[0])
+        self._law, self._order = law, order
+        self.offset = 0.0 if order else law.mean
+
+    def d(self, *coordinates: int | str) -> "LawPosteriorView":
+        """The same for its derivative, once for each time the argument is named."""
+        order = self._order + self._law.argument.order(*coordinates)
+        return LawPosteriorView(self._owner, self._law, order)
+
+    @property
+    def laplacian(self) -> "LawPosteriorView":
+        name = self._law.argument.name
+        return self.d(name, name)
+
+    def shape(self, where: Where | None) -> tuple[int, ...]:
+        return np.shape(np.asarray(where))
+
+    def functionals(self, where: Where | None) -> Functionals:
+        """The values of the law for some arguments, as functionals."""
+        if where is None or isinstance(where, Averages):
+            raise InputError(f"Expected arguments of the law {self._law.name!r}; got {where!r}.")
+        view = self._owner.solution[self._law.name]
+        assert isinstance(view, LawView)
+        flat = view.checked(where).reshape(-1)
+        finite("posterior", "arguments", np.asarray(flat))
+        basis = self._law.argument.basis(flat, self._order)
+        return Functionals(jnp.zeros((len(flat), self._dimension)), basis, self._terms)
+
+    def plot(
+        self, *, reference: Callable | None = None, units: Mapping[str, str] | None = None
+    ) -> "Figure":
+        """Draw the law with its 95% band where conditions ask for it."""
+        view = self._owner.solution[self._law.name]
+        assert isinstance(view, LawView)
+        return view.plot(reference=reference, deviation=self.deviation, units=units)
 
 
 class ComplexPosteriorView:

@@ -34,6 +34,7 @@ from kernelpde.kernels._lengthscales import Sized as Sized
 from kernelpde.kernels._make import make_of as make_of
 from kernelpde.kernels._multiindex import MultiIndex as MultiIndex
 from kernelpde.kernels._multiindex import OrderPair as OrderPair
+from kernelpde.kernels._nodes import OnNodes as OnNodes
 from kernelpde.kernels._operators import Operators as Operators
 from kernelpde.kernels._operators import operators as operators
 from kernelpde.kernels._parameters import hyperparameters as hyperparameters

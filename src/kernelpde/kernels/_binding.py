@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import equinox as eqx
@@ -13,6 +14,7 @@ from kernelpde.kernels._frozen import Frozen
 from kernelpde.kernels._function import Function
 from kernelpde.kernels._gibbs import Gibbs
 from kernelpde.kernels._kernel import AbstractKernel, Restriction
+from kernelpde.kernels._nodes import OnNodes
 from kernelpde.kernels._warped import Warped
 from kernelpde.tracing import Written
 
@@ -31,6 +33,8 @@ def bind_coordinates(kernel: AbstractKernel, names: Sequence[str]) -> AbstractKe
             return _with_written(node, len(names))
         if isinstance(node, Frozen):
             return node.mapped(lambda part: bind_coordinates(part, names))
+        if isinstance(node, OnNodes):
+            return replace(node, kernel=bind_coordinates(node.kernel, ["argument"]))
         if not isinstance(node, Restriction):
             return node
         for c in node.coordinates:
@@ -43,7 +47,7 @@ def bind_coordinates(kernel: AbstractKernel, names: Sequence[str]) -> AbstractKe
         inner_names = [names[i] if i < len(names) else str(i) for i in indices]
         return Restriction(bind_coordinates(node.kernel, inner_names), indices)
 
-    whole = (Restriction, Frozen, Function, Gibbs, Warped)
+    whole = (Restriction, Frozen, Function, Gibbs, Warped, OnNodes)
     return jax.tree.map(bind, kernel, is_leaf=lambda node: isinstance(node, whole))
 
 

@@ -12,19 +12,20 @@ from jaxtyping import Float
 
 from kernelpde.kernels._frozen import Frozen
 from kernelpde.kernels._kernel import Restriction
+from kernelpde.kernels._nodes import OnNodes
 from kernelpde.kernels._parameters import hyperparameters
 from kernelpde.kernels._periodic import Periodic
 from kernelpde.kernels._radial import AbstractRadial, PeriodicRadial
 
-About: TypeAlias = tuple[int, ...] | None
-"""The coordinates that a lengthscale is about, none if it is relative to a period; `None` for what
-is no lengthscale."""
+About: TypeAlias = tuple[int, ...] | float | None
+"""The coordinates that a lengthscale is about, none if it is relative to a period; the extent of an
+argument that is no coordinate; `None` for what is no lengthscale."""
 
 
 def _leaves(tree: Any, coordinates: tuple[int, ...]) -> list[tuple[Any, About]]:
     """Each array leaf, in the order of JAX, with the coordinates it is about."""
-    found = []
-    whole = (Restriction, Frozen, Periodic)
+    found: list[tuple[Any, About]] = []
+    whole = (Restriction, Frozen, Periodic, OnNodes)
     nodes = jax.tree_util.tree_leaves_with_path(tree, is_leaf=lambda n: isinstance(n, whole))
     for path, node in nodes:
         if isinstance(node, Restriction):
@@ -34,6 +35,9 @@ def _leaves(tree: Any, coordinates: tuple[int, ...]) -> list[tuple[Any, About]]:
             found += _leaves(node.learned, coordinates)
         elif isinstance(node, Periodic):
             found += [(leaf, ()) for leaf in jax.tree.leaves(node)]
+        elif isinstance(node, OnNodes):
+            own = _leaves(node.kernel, (0,))
+            found += [(leaf, node.extent if about else about) for leaf, about in own]
         elif eqx.is_array(node):
             is_length = bool(path) and getattr(path[-1], "name", "") == "log_lengthscale"
             found.append((node, coordinates if is_length else None))
@@ -44,8 +48,10 @@ def places(tree: Any, dimension: int) -> list[About]:
     """For each number among the array leaves of kernels the coordinates it is about."""
     found: list[About] = []
     for leaf, about in _leaves(tree, tuple(range(dimension))):
-        each = about is not None and leaf.size == len(about)
-        found += [(c,) for c in about or ()] if each else [about] * leaf.size
+        if isinstance(about, tuple) and leaf.size == len(about):
+            found += [(c,) for c in about]
+        else:
+            found += [about] * leaf.size
     return found
 
 
@@ -56,12 +62,15 @@ def log_extents(tree: Any, extents: Float[np.ndarray, " d"]) -> Float[np.ndarray
     period, about the whole circle. NaN for what is no lengthscale.
     """
     logs = np.log(extents)
-    return np.array(
-        [
-            np.nan if about is None else logs[list(about)].mean() if about else log(2.0 * pi)
-            for about in places(tree, len(extents))
-        ]
-    )
+
+    def one(about: About) -> float:
+        if about is None:
+            return np.nan
+        if not isinstance(about, tuple):
+            return log(about)
+        return float(logs[list(about)].mean()) if about else log(2.0 * pi)
+
+    return np.array([one(about) for about in places(tree, len(extents))])
 
 
 def _thawed(tree: Any) -> Any:
@@ -99,7 +108,7 @@ def typical_lengthscales(
     thawed = _thawed(tuple(kernels))
     logs: list[list[float]] = [[] for _ in extents]
     for leaf, about in _leaves(thawed, tuple(range(len(extents)))):
-        if about:
+        if about and isinstance(about, tuple):
             values = np.broadcast_to(np.asarray(leaf).reshape(-1), len(about))
             for coordinate, value in zip(about, values, strict=True):
                 logs[coordinate].append(float(value))
@@ -145,5 +154,5 @@ def per_coordinate_lengthscales(tree: Any, extents: Float[np.ndarray, " d"]) -> 
         each = node.log_lengthscale + (logs - logs.mean())
         return eqx.tree_at(lambda n: n.log_lengthscale, node, jnp.asarray(each))
 
-    whole = (Restriction, AbstractRadial, Frozen)
+    whole = (Restriction, AbstractRadial, Frozen, OnNodes)
     return jax.tree.map(one, tree, is_leaf=lambda n: isinstance(n, whole))

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from kernelpde.deprecation import adapted
 from kernelpde.errors import SolveError
@@ -42,7 +42,7 @@ from kernelpde.learning.validation import (
 )
 from kernelpde.linear_solvers import Automatic, LinearSolver
 from kernelpde.precision import require_float64
-from kernelpde.problem import Collocation, Problem
+from kernelpde.problem import Collocation, Problem, StudentT
 
 _CONSTANT_STEPS = 6
 """So many steps at most with constant lengthscales, before they may vary."""
@@ -133,33 +133,79 @@ def learn(
         method.multistart,
         callback,
     )
-    free = with_free_states(problem, blocks) if method.multistart else problem
-    if free is not problem:
-        held = replace(options, free=states(problem))
-        learned = _learned(free, blocks, held, method, start, max_steps, checkpoint, False)
-        # Where points are too few for that, states stay as they were given.
-        if learned.solution.converged:
-            return learned
-        checkpoint = None
-    return _learned(problem, blocks, options, method, start, max_steps, checkpoint, throw)
+    run = _Run(problem, blocks, options, method, start, max_steps, checkpoint)
+    return _with_states_free(run.with_noise_of_outliers(), throw)
 
 
-def _learned(
-    problem: Problem,
-    blocks: tuple[Collocation, ...],
-    options: Options,
-    method: Bilevel,
-    start: Start | None,
-    max_steps: int,
-    checkpoint: str | Path | RunFile | None,
-    throw: bool,
-) -> Learned:
+class _Run(NamedTuple):
+    """All that `learn` was given, with defaults for what was not."""
+
+    problem: Problem
+    blocks: tuple[Collocation, ...]
+    options: Options
+    method: Bilevel
+    start: Start | None
+    max_steps: int
+    checkpoint: str | Path | RunFile | None
+
+    def with_noise_of_outliers(self) -> "_Run":
+        """The same, where data may be wrong each with the noise that it deserves.
+
+        By a solve with the kernels as they are, and one with those that are then learned.
+        """
+        if not any(isinstance(c.noise, StudentT) for c in self.problem.conditions):
+            return self
+        alone = self._replace(checkpoint=None)
+        free = alone.with_free_states() or alone
+        first = solve(
+            free.problem,
+            self.blocks,
+            start=self.start,
+            linear_solver=self.options.linear_solver,
+            throw=False,
+        )
+        learned = _with_states_free(alone.weighted_by(first), throw=False)
+        return self.weighted_by(learned.solution)
+
+    def weighted_by(self, solution: Solution) -> "_Run":
+        """The same, data with outliers having the noise they have in a solution, if it is one."""
+        if solution.result in (RESULT.not_positive_definite, RESULT.not_finite):
+            return self
+        blocks = tuple(
+            replace(own, noise=found.noise) if isinstance(c.noise, StudentT) else own
+            for c, own, found in zip(
+                self.problem.conditions, self.blocks, solution.blocks, strict=True
+            )
+        )
+        return self._replace(blocks=blocks)
+
+    def with_free_states(self) -> "_Run | None":
+        """The same with a prior of states that says nothing; without states nothing."""
+        if not self.method.multistart:
+            return None
+        nugget = float(self.options.linear_solver.nugget)
+        problem = with_free_states(self.problem, self.blocks, nugget)
+        if problem is self.problem:
+            return None
+        options = replace(self.options, free=states(problem))
+        return self._replace(problem=problem, options=options)
+
+
+def _with_states_free(run: _Run, throw: bool) -> Learned:
+    """Learn with states left free or, where points are too few for that, as they were given."""
+    free = run.with_free_states()
+    if free is None:
+        return _learned(run, throw)
+    learned = _learned(free, throw=False)
+    return learned if learned.solution.converged else _learned(run._replace(checkpoint=None), throw)
+
+
+def _learned(run: _Run, throw: bool) -> Learned:
     """Learn from the beginning or from where a file was left, and solve with what was learned."""
-    file = None if checkpoint is None else _file(checkpoint, problem, blocks, options, method)
-    task, state = _run(problem, blocks, options, method, start, max_steps, file)
-    if method.hypergradient == "exact" and state.result is not LEARNING.not_finite:
+    task, state = _steps(run, _file(run))
+    if run.method.hypergradient == "exact" and state.result is not LEARNING.not_finite:
         state = follow_exact_gradient(task, state)
-    return _finished(task, state, method.final, start, throw)
+    return _finished(task, state, run.method.final, run.start, throw)
 
 
 def _finished(
@@ -209,15 +255,12 @@ def _finished(
     )
 
 
-def _file(
-    file: str | Path | RunFile,
-    problem: Problem,
-    blocks: tuple[Collocation, ...],
-    options: Options,
-    method: Bilevel,
-) -> Checkpoint:
+def _file(run: _Run) -> Checkpoint | None:
     """The file of a run, which knows what the run is of."""
-    file = file if isinstance(file, RunFile) else RunFile(file)
+    if run.checkpoint is None:
+        return None
+    file = run.checkpoint if isinstance(run.checkpoint, RunFile) else RunFile(run.checkpoint)
+    options, method = run.options, run.method
     settings = {
         "validation": options.validation,
         "regularizer": options.regularizer,
@@ -229,19 +272,12 @@ def _file(
         "solver": method.solver,
         "tolerance": method.tolerance,
     }
-    return Checkpoint(file.path, problem, blocks, settings, file.notes)
+    return Checkpoint(file.path, run.problem, run.blocks, settings, file.notes)
 
 
-def _run(
-    problem: Problem,
-    blocks: tuple[Collocation, ...],
-    options: Options,
-    method: Bilevel,
-    start: Start | None,
-    max_steps: int,
-    file: Checkpoint | None,
-) -> tuple[Task, LearningState]:
+def _steps(run: _Run, file: Checkpoint | None) -> tuple[Task, LearningState]:
     """All steps, from the beginning or from where the file was left."""
+    problem, blocks, options, method, start, max_steps, _ = run
     stored = None if file is None else file.read()
     optimizer, tolerance = method.optimizer, method.tolerance
     constant = stationary(problem.kernels, blocks) if options.multistart else None

@@ -1,13 +1,14 @@
 """Where a learning run begins: the best of several lengthscales."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from kernelpde.arrays import array
 from kernelpde.learning._evaluation import loss_and_state
 from kernelpde.learning._outer import Around
-from kernelpde.learning._starts import MIDDLE, lengthscales, spread
+from kernelpde.learning._starts import MIDDLE, larger, lengthscales, spread
 from kernelpde.learning._state import LearningState, init
 from kernelpde.learning._step import Tally, batch_of, best_of, moved_on, outer_loss_at
 from kernelpde.learning._task import Task
@@ -25,13 +26,17 @@ def compare_starts(task: Task, state: LearningState) -> LearningState:
     """Begin with the best of several lengthscales, by the outer loss at u = 0.
 
     Data say nothing of a coefficient before there is a solution; with them the lengthscales
-    begin where they are expected.
+    begin where they are expected. If their noise is to be learned too, it must not take for itself
+    what a larger unknown field would explain: then several sizes of that are compared.
     """
     if isinstance(task.regularizer, Around):
         center = np.asarray(task.regularizer.center)
         state = replace(state, theta=np.where(lengthscales(task.parameters), center, state.theta))
     candidates = spread(task.parameters, task.extents)
-    if task.data is not None or not candidates:
+    if task.data is not None:
+        sizes = larger(task.parameters, state.theta, task.options.free)
+        return _best_settled(task, state, sizes, task.kernels(state.theta)) if sizes else state
+    if not candidates:
         return state
     rows = task.problem.row_count(task.blocks)
     few, begin = task, state
@@ -82,7 +87,13 @@ def compare_settled(task: Task, state: LearningState) -> LearningState:
     # In one family: the same for all coordinates, unless these have units of their own.
     families, size = spread(task.parameters, task.extents), 2 * MIDDLE
     candidates = families[:size] if unlike(task.extents) else families[-size:]
-    middle = task.kernels(candidates[MIDDLE])
+    return _best_settled(task, state, candidates, task.kernels(candidates[MIDDLE]))
+
+
+def _best_settled(
+    task: Task, state: LearningState, candidates: list[np.ndarray], middle: Any
+) -> LearningState:
+    """The candidate with the lowest loss after some inner steps, and the state it has led to."""
     begin, tally = state, Tally.of(task, state)
     best, lowest = state, np.inf
     for theta in candidates:

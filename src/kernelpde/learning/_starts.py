@@ -21,6 +21,9 @@ _NEARBY = (0.5, 0.6, 0.7, 0.84, 1.2, 1.4, 1.7, 2.0)
 _APART = (0.6, 1.7)
 """Factors on each lengthscale by itself."""
 
+_LARGER = (1.0, 1e2, 1e4)
+"""Factors on variances of unknown fields that are tried where noise is learned."""
+
 _EXPECTED = 0.2
 """What a lengthscale is expected to be, relative to the size of the domain."""
 
@@ -87,6 +90,14 @@ def nearby(parameters: Parameters, theta: np.ndarray) -> list[np.ndarray]:
     together = [theta + mask * np.log(factor) for factor in _NEARBY]
     single = np.eye(len(theta))[mask] if 1 < mask.sum() <= _MANY else []
     return together + [theta + one * np.log(factor) for one in single for factor in _APART]
+
+
+def larger(parameters: Parameters, theta: np.ndarray, states: tuple[int, ...]) -> list[np.ndarray]:
+    """θ with larger variances of unknown fields, if there are some, and noise to be learned."""
+    mask = _named(parameters, "log_variance") & ~_of_fields(parameters, states)
+    if not states or not mask.any() or not _noises(parameters).any():
+        return []
+    return [theta + mask * np.log(factor) for factor in _LARGER]
 
 
 def weak_prior(

@@ -12,15 +12,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from kernelpde.arrays import array
-from kernelpde.functionals import gram_diagonal
 from kernelpde.learning.validation import data_conditions
-from kernelpde.problem import Collocation, Problem, linearized
+from kernelpde.problem import Collocation, Problem, mean_squares
 
 _FREE = 1e6
 """The variance of a state over the mean square of its data: tried from 1e2 to 1e12 on one family of
-random problems (`line` of `benchmarks/calibration.py`, seeds from 1000), where more than this makes
-the nugget as large as noise of one percent."""
+random problems (`line` of `benchmarks/calibration.py`, seeds from 1000)."""
+
+_PART = 0.1
+"""The nugget of a state is at most this part of the variance of the noise of its data."""
 
 
 def states(problem: Problem) -> tuple[int, ...]:
@@ -38,14 +38,18 @@ def states(problem: Problem) -> tuple[int, ...]:
     return tuple(sorted(found)) if numbers or fields - seen else ()
 
 
-def with_free_states(problem: Problem, blocks: tuple[Collocation, ...]) -> Problem:
-    """The problem with variances of states, where kernels have some to learn, large enough."""
+def with_free_states(problem: Problem, blocks: tuple[Collocation, ...], nugget: float) -> Problem:
+    """The problem with variances of states, where kernels have some to learn, large enough.
+
+    The nugget, which goes with the variance, stays below the noise.
+    """
     found = states(problem)
     if not found or not isinstance(problem.kernels, tuple):
         return problem
     kernels = list(problem.kernels)
     for number in found:
-        larger = _FREE * _mean_square(problem, blocks, number)
+        size, noise = _mean_square(problem, blocks, number)
+        larger = size * min(_FREE, _PART * noise / nugget)
         if np.isfinite(larger) and larger > 1.0:
             kernels[number] = jax.tree_util.tree_map_with_path(
                 lambda path, leaf, by=larger: leaf + jnp.log(by) if is_variance(path) else leaf,
@@ -59,16 +63,18 @@ def is_variance(path: Any) -> bool:
     return bool(path) and getattr(path[-1], "name", "") == "log_variance"
 
 
-def _mean_square(problem: Problem, blocks: tuple[Collocation, ...], field: int) -> float:
-    """That of the data of a field, over what its kernel expects."""
-    ratios = []
+def _mean_square(
+    problem: Problem, blocks: tuple[Collocation, ...], field: int
+) -> tuple[float, float]:
+    """That of the data of a field, over what its kernel expects; and that of their noise, over that
+    of the data."""
+    sizes, noises = [], []
     for name in data_conditions(problem):
         number = problem.condition_index(name)
-        residual, block = problem.residuals[number], blocks[number]
-        if field not in {term.field for term in residual.terms}:
+        if field not in {term.field for term in problem.residuals[number].terms}:
             continue
-        zero = array(np.zeros((len(block.points), len(residual.nonlinear))))
-        rows = linearized((residual,), (block,), (zero,))
-        expected = np.mean(np.asarray(gram_diagonal(problem.kernels, rows.batches)))
-        ratios.append(np.mean(np.asarray(rows.target) ** 2) / max(float(expected), 1e-300))
-    return float(max(ratios, default=np.nan))
+        expected, found = mean_squares(problem, number, blocks[number])
+        sizes.append(found / expected)
+        noise = np.asarray(blocks[number].noise)
+        noises.append(float(np.mean(noise**2)) / max(found, 1e-300))
+    return max(sizes, default=np.nan), min(noises, default=np.nan)

@@ -146,7 +146,13 @@ def _choice(
         )
     if isinstance(solver, LowRank):
         return _low_rank(solver, solver.pivots(kernels, residuals, blocks), rows, learning)
+    laws = any(term.node is not None for residual in residuals for term in residual.terms)
     if isinstance(solver, Sparse):
+        if laws:
+            raise InputError(
+                "Sparse: every row with a law knows of every other, so that nothing is sparse. Use "
+                "Dense() or LowRank()."
+            )
         return _sparse(solver, kernels, residuals, blocks, rows, "asked for")
     if isinstance(solver, Dense) or rows <= _SMALL or not needs <= LowRank.capabilities:
         return _dense(solver, rows, learning, "asked for" if isinstance(solver, Dense) else "")
@@ -156,7 +162,7 @@ def _choice(
         return _low_rank(few, found, rows, learning)
     why = f"rank {_rank(found)} of {rows} at nugget {float(solver.nugget):.0e}"
     local = needs <= Sparse.capabilities and all(block.width == 1 for block in blocks)
-    if rows > _LARGE and not found.complete and local:
+    if rows > _LARGE and not found.complete and local and not laws:
         sparse = Sparse(solver.nugget, solver.largest_nugget, mesh=solver.mesh)
         return _sparse(sparse, kernels, residuals, blocks, rows, why)
     return _dense(solver, rows, learning, why)

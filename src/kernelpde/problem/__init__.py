@@ -2,12 +2,17 @@
 
 from kernelpde.problem import _tree as _tree
 from kernelpde.problem._balance import extents_of as extents_of
+from kernelpde.problem._beginning import mean_squares as mean_squares
+from kernelpde.problem._beginning import refuse_at_zero as refuse_at_zero
 from kernelpde.problem._collocation import Collocation as Collocation
 from kernelpde.problem._condition import Condition as Condition
 from kernelpde.problem._condition import LearnedNoise as LearnedNoise
+from kernelpde.problem._condition import StudentT as StudentT
 from kernelpde.problem._fields import ComplexField as ComplexField
 from kernelpde.problem._fields import Field as Field
+from kernelpde.problem._fields import Law as Law
 from kernelpde.problem._fields import Parameter as Parameter
+from kernelpde.problem._fields import kernel_of as kernel_of
 from kernelpde.problem._linearized import LinearizedProblem as LinearizedProblem
 from kernelpde.problem._linearized import linearize as linearize
 from kernelpde.problem._linearized import linearized as linearized
@@ -20,7 +25,6 @@ from kernelpde.problem._persistence import probe as probe
 from kernelpde.problem._persistence import save_kernels as save_kernels
 from kernelpde.problem._persistence import with_kernel_numbers as with_kernel_numbers
 from kernelpde.problem._problem import Problem as Problem
-from kernelpde.problem._problem import refuse_at_zero as refuse_at_zero
 from kernelpde.problem._residual import Equation as Equation
 from kernelpde.problem._residual import Residual as Residual
 from kernelpde.problem._residual import trace_residual as trace_residual

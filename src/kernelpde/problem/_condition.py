@@ -29,6 +29,27 @@ class LearnedNoise:
 
 
 @dataclass(frozen=True, eq=False)
+class StudentT:
+    """Noise with outliers: Student's t, Gaussian in the middle, with tails that let data be wrong.
+
+    **Arguments:**
+
+    - `scale`: of data that are right, about their standard deviation; one number, or one per point.
+    - `degrees`: of freedom. The fewer, the heavier the tails.
+    """
+
+    scale: Numbers
+    degrees: float = 4.0
+
+    def __post_init__(self):
+        scale = numbers("StudentT", "scale", self.scale)
+        if scale.ndim > 1 or not np.isfinite(scale).all() or (scale <= 0).any():
+            raise InputError(f"StudentT: the scale must be positive; got {shown(self.scale)}.")
+        object.__setattr__(self, "scale", scale)
+        real_number("StudentT", "degrees", self.degrees, above=0)
+
+
+@dataclass(frozen=True, eq=False)
 class Condition:
     """F(x, fields) = 0 on a region: an equation, a boundary or initial condition, or data.
 
@@ -39,9 +60,9 @@ class Condition:
     - `residual`: F, a function of the point and, by the names of its further arguments, of fields
       (as jets), data and, on boundary pieces, the outward `normal`. It returns a number, or a tuple
       of numbers for several equations; complex numbers count as two.
-    - `noise`: standard deviation with which F = 0 is to hold, one number, one per point, or
-      `LearnedNoise`. 0 asks for it exactly; a relaxed condition with weight w in the sum of squares
-      has noise w^(-1/2).
+    - `noise`: standard deviation with which F = 0 is to hold, one number, one per point,
+      `LearnedNoise`, or `StudentT` for data with outliers. 0 asks for it exactly; a relaxed
+      condition with weight w in the sum of squares has noise w^(-1/2).
     - `data`: arrays with one row per point, or per average, for conditions on points of the user's
       own.
     """
@@ -49,7 +70,7 @@ class Condition:
     name: str
     where: AbstractRegion | Numbers
     residual: Callable
-    noise: Numbers | LearnedNoise = 0.0
+    noise: Numbers | LearnedNoise | StudentT = 0.0
     data: Mapping[str, Numbers] = field(default_factory=dict)
 
     def __post_init__(self):
@@ -76,6 +97,11 @@ class Condition:
                 f"got {self.noise}."
             )
         count = len(region.points) if isinstance(region, PointCloud | Averages) else None
+        if isinstance(self.noise, StudentT) and count is None:
+            raise InputError(
+                f"Condition {self.name!r}: StudentT is for data, on points of their own; other "
+                "conditions have a standard deviation."
+            )
         if (self.data or noise.ndim) and count is None:
             raise InputError(
                 f"Condition {self.name!r}: data and noise per point need points of their own; "
@@ -124,6 +150,7 @@ class Condition:
     def noise_level(self) -> np.ndarray:
         """The standard deviation of the noise, as it is now."""
         given = self.noise.start if isinstance(self.noise, LearnedNoise) else self.noise
+        given = given.scale if isinstance(given, StudentT) else given
         return numbers(f"Condition {self.name!r}", "noise", given)
 
     @property

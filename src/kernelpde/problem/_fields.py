@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from keyword import iskeyword
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -12,8 +12,13 @@ from jaxtyping import Array, Float
 
 from kernelpde.checking import instance, real_number, shown, truth
 from kernelpde.errors import InputError
-from kernelpde.kernels import AbstractKernel, Constant, freeze
+from kernelpde.functionals import Argument
+from kernelpde.kernels import AbstractKernel, Constant, OnNodes, freeze
 from kernelpde.tracing import Written
+
+_SMOOTHER = 2.5
+"""Lengthscales of laws are expected to be this many times longer than those of fields, relative to
+the range: half of it."""
 
 
 def _check_name(owner: str, name: str) -> None:
@@ -120,24 +125,84 @@ class Parameter:
         return float(np.log(value / self.mean)) if self.positive else value - self.mean
 
 
-Unknown: TypeAlias = Field | ComplexField | Parameter
+class Law:
+    """An unknown function of the solution: a conductivity k(u), a reaction R(u), a friction f(u_x).
+
+    In a residual it is called: `k(u.value).value` is the law there, `k(u.value).d("u")` its slope.
+    It is solved for together with the fields.
+
+        kp.Law("k", kp.Gaussian(0.3), u=(0, 1), mean=1.0)
+
+    **Arguments:**
+
+    - `name`: as for `Field`.
+    - `kernel`: of its one argument, not of the point.
+    - `mean`: what is expected before any data are seen; the same everywhere.
+    - `**argument`: a name for the argument, and the range in which the law is asked for.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        kernel: AbstractKernel,
+        *,
+        mean: Any = 0.0,
+        **argument: Any,
+    ):
+        _check_name("Law", name)
+        owner = f"Law {name!r}"
+        _check_kernel(owner, kernel)
+        if isinstance(kernel, OnNodes):
+            kernel = kernel.kernel
+        self.name, self.kernel = name, kernel
+        self.mean = float(real_number(owner, "the mean", mean))
+        if len(argument) != 1:
+            raise InputError(
+                f"{owner}: expected the range of its one argument, such as u=(0, 1); got "
+                f"{shown(argument)}."
+            )
+        ((called, ends),) = argument.items()
+        found = np.asarray(ends, dtype=float) if np.shape(ends) == (2,) else np.full(2, np.nan)
+        if not (np.isfinite(found).all() and found[0] < found[1]):
+            raise InputError(
+                f"{owner}: {called} must be a range such as (0, 1), the smaller end first; got "
+                f"{shown(ends)}."
+            )
+        self.argument = Argument(called, float(found[0]), float(found[1]))
+
+    @property
+    def field(self) -> Field:
+        """Its values at nodes, with the covariance that follows from the kernel."""
+        return Field(self.name, self.on_nodes(self.kernel))
+
+    def on_nodes(self, kernel: AbstractKernel) -> AbstractKernel:
+        """A kernel of the argument as one of the values at nodes."""
+        if isinstance(kernel, OnNodes):
+            return kernel
+        _, low, high = self.argument
+        return OnNodes(kernel, tuple(self.argument.nodes.tolist()), _SMOOTHER * (high - low))
+
+
+Unknown: TypeAlias = Field | ComplexField | Parameter | Law
 """What a problem may be asked to find."""
 
 
 def real_fields(
     fields: Sequence[Unknown],
-) -> tuple[tuple[Field, ...], tuple[tuple[str, int, int], ...], tuple[Parameter, ...]]:
-    """All real fields, name and part numbers of the complex ones, and the parameters."""
+) -> tuple[
+    tuple[Field, ...], tuple[tuple[str, int, int], ...], tuple[Parameter, ...], tuple[Law, ...]
+]:
+    """All real fields, name and part numbers of the complex ones, the parameters and the laws."""
     if not isinstance(fields, Sequence) or isinstance(fields, str):
         raise InputError(
             f"Problem: fields must be a list, such as [Field('u', Gaussian(0.2))]; got "
             f"{shown(fields)}."
         )
     for field in fields:
-        expected = "such as Field('u', Gaussian(0.2)), a ComplexField or a Parameter"
-        instance("Problem", "every field", field, (Field, ComplexField, Parameter), expected)
+        expected = "such as Field('u', Gaussian(0.2)), a ComplexField, a Parameter or a Law"
+        instance("Problem", "every field", field, (Field, ComplexField, Parameter, Law), expected)
     flat: list[Field] = []
-    pairs, parameters = [], []
+    pairs, parameters, laws = [], [], []
     for field in fields:
         if isinstance(field, ComplexField):
             pairs.append((field.name, len(flat), len(flat) + 1))
@@ -145,9 +210,17 @@ def real_fields(
         elif isinstance(field, Parameter):
             parameters.append(field)
             flat.append(field.field)
+        elif isinstance(field, Law):
+            laws.append(field)
+            flat.append(field.field)
         else:
             flat.append(field)
-    return tuple(flat), tuple(pairs), tuple(parameters)
+    return tuple(flat), tuple(pairs), tuple(parameters), tuple(laws)
+
+
+def kernel_of(field: Field) -> AbstractKernel:
+    """The kernel as it was written: that of a law, of its argument."""
+    return field.kernel.kernel if isinstance(field.kernel, OnNodes) else field.kernel
 
 
 def functions_in(fields: Sequence[Field]) -> list[Written]:

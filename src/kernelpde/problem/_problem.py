@@ -1,6 +1,6 @@
 """A problem: fields and the conditions that determine them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from typing import Any
@@ -22,12 +22,8 @@ from kernelpde.checking import (
     whole_number,
 )
 from kernelpde.errors import InputError
-from kernelpde.functionals import Balanced, Frame, Kernels, Mixed
-from kernelpde.geometry import (
-    METHODS,
-    Averages,
-    PointCloud,
-)
+from kernelpde.functionals import Balanced, Frame, Kernels, Mixed, Term
+from kernelpde.geometry import METHODS, Averages, PointCloud
 from kernelpde.kernels import (
     AbstractKernel,
     all_numbers,
@@ -35,7 +31,7 @@ from kernelpde.kernels import (
     hyperparameters,
 )
 from kernelpde.precision import require_float64
-from kernelpde.problem._balance import at_zero, extents_of, field_exponents
+from kernelpde.problem._balance import extents_of, field_exponents
 from kernelpde.problem._checks import (
     check_arguments,
     check_conditions,
@@ -46,7 +42,7 @@ from kernelpde.problem._checks import (
 )
 from kernelpde.problem._collocation import Collocation, collocated
 from kernelpde.problem._condition import Condition, LearnedNoise
-from kernelpde.problem._fields import Unknown, functions_in, real_fields
+from kernelpde.problem._fields import Unknown, functions_in, kernel_of, real_fields
 from kernelpde.problem._inputs import Inputs
 from kernelpde.problem._residual import Equation, trace_residual
 from kernelpde.problem._smoothness import check_smooth
@@ -58,7 +54,8 @@ class Problem:
     **Arguments:**
 
     - `*conditions`: with names of their own.
-    - `fields`: the unknown functions, `Field` or `ComplexField`, and numbers, `Parameter`.
+    - `fields`: the unknown functions, `Field` or `ComplexField`, numbers, `Parameter`, and
+      functions of the solution, `Law`.
     - `mixing`: a square matrix A with one row per real field. With it the kernels of the fields are
       those of independent functions w, and the fields are u = A w, correlated with each other; A is
       learned along with the kernels.
@@ -78,7 +75,7 @@ class Problem:
         if not conditions or (isinstance(fields, Sequence) and not fields):
             raise InputError("Problem: expected at least one condition and one field.")
         check_conditions(conditions)
-        flat, pairs, self.parameters = real_fields(fields)
+        flat, pairs, self.parameters, self.laws = real_fields(fields)
         for what, names in (
             ("condition", [c.name for c in conditions]),
             ("field", [*(f.name for f in flat), *(name for name, *_ in pairs)]),
@@ -91,8 +88,9 @@ class Problem:
         self.complex_fields = pairs
         self.fields = tuple(replace(f, kernel=self._bound(f.kernel)) for f in flat)
         self.mixing = None if mixing is None else square_mixing(mixing, len(flat))
-        if self.parameters and mixing is not None:
-            raise InputError("Problem: mixing is for fields alone; there are also parameters.")
+        if (self.parameters or self.laws) and mixing is not None:
+            others = "parameters" if self.parameters else "laws"
+            raise InputError(f"Problem: mixing is for fields alone; there are also {others}.")
         self.exponents: np.ndarray | Array | None = None
         self._inputs = Inputs.of(named_inputs({} if inputs is None else inputs))
         self._trace()
@@ -136,8 +134,10 @@ class Problem:
         for kernel in kernels:
             expected = "a kernel such as Gaussian(0.2)"
             instance("with_kernels", "every entry", kernel, AbstractKernel, expected)
+        laws = {law.name: law for law in self.laws}
         other.fields = tuple(
-            replace(f, kernel=self._bound(k)) for f, k in zip(self.fields, kernels, strict=True)
+            replace(f, kernel=self._bound(laws[f.name].on_nodes(k) if f.name in laws else k))
+            for f, k in zip(self.fields, kernels, strict=True)
         )
         return other
 
@@ -150,7 +150,7 @@ class Problem:
         groups = list(range(len(self.fields)))
         for _, real, imag in self.complex_fields:
             groups[imag] = groups[real]
-        meant = self.mixing is not None or bool(self.parameters)
+        meant = self.mixing is not None or bool(self.parameters) or bool(self.laws)
         meant = meant or any(_noisy(block) for block in blocks)
         meant = meant or any("variance" in n for f in self.fields for n in all_numbers(f.kernel))
         if meant or self.exponents is not None or len(set(groups)) == 1:
@@ -248,10 +248,28 @@ class Problem:
                 data_arrays(c.data),
                 self.complex_fields,
                 self.parameters,
+                self.laws,
                 self._inputs,
             )
             for c in self.conditions
         ]
+
+    def asked(
+        self, blocks: tuple[Collocation, ...], jets: Callable[[tuple[Term, ...], Array], Array]
+    ) -> dict[str, Float[Array, " n"]]:
+        """For each law the arguments with which conditions ask for it, at their points."""
+        found: dict[str, list[Array]] = {law.name: [] for law in self.laws}
+        if not found:
+            return {}
+        numbers = {self.field_index(name) for name in found}
+        for equation, residual, block in zip(
+            self._equations(), self.residuals, blocks, strict=True
+        ):
+            if numbers & {term.field for term in residual.terms}:
+                entries = jets(residual.terms, block.points)
+                for name, values in equation.asked(residual.terms, block, entries).items():
+                    found[name].append(values.reshape(-1))
+        return {name: jnp.concatenate(each) for name, each in found.items()}
 
     def _computed_by(self, equations: Sequence[Equation]) -> bool:
         return all(
@@ -269,7 +287,9 @@ class Problem:
         """Every hyperparameter by field and name; those of a mixing under "mixing", and learned
         noise by condition under "noise"."""
         numbers = {parameter.name for parameter in self.parameters}
-        found = {f.name: hyperparameters(f.kernel) for f in self.fields if f.name not in numbers}
+        found = {
+            f.name: hyperparameters(kernel_of(f)) for f in self.fields if f.name not in numbers
+        }
         learned = {
             c.name: c.noise_level for c in self.conditions if isinstance(c.noise, LearnedNoise)
         }
@@ -355,7 +375,7 @@ class Problem:
 
     def __repr__(self) -> str:
         lines = [f"Problem in {', '.join(self.space.coordinates)}"]
-        lines += [f"  field {f.name}: {f.kernel!r}" for f in self.fields]
+        lines += [f"  field {f.name}: {kernel_of(f)!r}" for f in self.fields]
         lines += [f"  condition {c.name} on {c.region.name}" for c in self.conditions]
         return "\n".join(lines)
 
@@ -363,29 +383,6 @@ class Problem:
 def _noisy(block: Collocation) -> bool:
     """Whether a condition has noise, as far as that is known."""
     return isinstance(block.noise, jax.core.Tracer) or bool(np.any(np.asarray(block.noise) > 0))
-
-
-def refuse_at_zero(problem: Problem, blocks: tuple[Collocation, ...]) -> None:
-    """Refuse a problem that an iteration from u = 0 can do nothing with, and say why."""
-    advice = "Begin elsewhere, for example start={'u': lambda x: 1.0}."
-    for condition, (values, slopes) in zip(
-        problem.conditions, at_zero(problem.residuals, blocks), strict=True
-    ):
-        if not (np.isfinite(values).all() and np.isfinite(slopes).all()):
-            what = (
-                "its residual" if not np.isfinite(values).all() else "a derivative of its residual"
-            )
-            raise InputError(
-                f"Condition {condition.name!r}: {what} is NaN or infinite at u = 0, where the "
-                f"iteration begins. {advice}"
-            )
-        flat = ~np.asarray(slopes).any(axis=2)
-        if flat.any():
-            raise InputError(
-                f"Condition {condition.name!r}: at u = 0, where the iteration begins, the "
-                "derivatives of its residual in all fields are zero at some points, so that no "
-                f"step can lower it there. {advice} Signs, steps and rounding have no derivative."
-            )
 
 
 _TRACED = ("residuals", "_forms")

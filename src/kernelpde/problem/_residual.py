@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import equinox as eqx
@@ -13,9 +14,10 @@ from jaxtyping import Array, Float
 
 from kernelpde.arrays import known
 from kernelpde.errors import InputError
-from kernelpde.functionals import ComplexJet, Frame, Jet, Term
+from kernelpde.functionals import ComplexJet, Frame, Jet, LawJet, Term, node_terms
+from kernelpde.problem._collocation import Collocation
 from kernelpde.problem._dependencies import dependencies
-from kernelpde.problem._fields import Parameter
+from kernelpde.problem._fields import Law, Parameter
 from kernelpde.problem._inputs import Inputs
 from kernelpde.problem._refusals import line_of, refuse, refuse_indices
 from kernelpde.tracing import Traced, lifted
@@ -123,6 +125,7 @@ class Equation:
     - `data`: arrays with one row per point.
     - `complex_fields`: name, number of the real and number of the imaginary part.
     - `parameters`: unknown numbers among the fields.
+    - `laws`: functions of the solution among them.
     - `inputs`: known values that residuals name.
     """
 
@@ -136,6 +139,7 @@ class Equation:
         data: Mapping[str, Array],
         complex_fields: tuple[tuple[str, int, int], ...] = (),
         parameters: tuple[Parameter, ...] = (),
+        laws: tuple[Law, ...] = (),
         inputs: Inputs | None = None,
     ):
         self.where = f"Condition {condition!r}{line_of(function)}"
@@ -143,6 +147,7 @@ class Equation:
         self.has_normals, self.data = has_normals, tuple(data)
         self.pairs = {name: parts for name, *parts in complex_fields}
         self.numbers = {parameter.name: parameter for parameter in parameters}
+        self.laws = {law.name: law for law in laws}
         self.inputs = Inputs.of({}) if inputs is None else inputs
         others = (*(("normal",) if has_normals else ()), *data, *self.inputs.names)
         self.arguments = _argument_names(self.where, function, (*fields, *self.pairs), others)
@@ -150,8 +155,13 @@ class Equation:
         self.place += [np.zeros(values.shape[1:]) for values in data.values()]
         self.place += [np.zeros(jnp.shape(v), jnp.result_type(v)) for v in self.inputs.values]
 
-    def _called(self, lookup: Callable[[Term], Array], place: Sequence[Array]) -> list[Array]:
-        """F, with jet entries as `lookup` has them."""
+    def _called(
+        self,
+        lookup: Callable[[Term], Array],
+        place: Sequence[Array],
+        asked: Callable[[str, Array], None] | None = None,
+    ) -> list[Array]:
+        """F, with jet entries as `lookup` has them; `asked` is told of what laws are asked."""
         point, *rest = place
         normal = rest.pop(0) if self.has_normals else None
         data, values = rest[: len(self.data)], rest[len(self.data) :]
@@ -164,11 +174,23 @@ class Equation:
                 return ComplexJet(*parts)
             if name not in self.fields:
                 return given[name]
-            jet = Jet(self.fields.index(name), self.frame, lookup, normal)
+            number = self.fields.index(name)
+            if name in self.laws:
+                terms = node_terms(number, len(self.frame.coordinates))
+                return LawJet(
+                    self.laws[name].argument,
+                    self.laws[name].mean,
+                    lambda: jnp.stack([lookup(term) for term in terms]),
+                    None if asked is None else partial(asked, name),
+                )
+            jet = Jet(number, self.frame, lookup, normal)
             return self.numbers[name].value(jet.value) if name in self.numbers else jet
 
         try:
-            result = self.function(point, *map(argument, self.arguments))
+            required, others = self.arguments
+            result = self.function(
+                point, *map(argument, required), **{name: argument(name) for name in others}
+            )
         except _NewTerm:
             raise
         except Exception as error:
@@ -216,6 +238,25 @@ class Equation:
             return self._called(lookup, inputs[len(terms) :])
 
         return jax.make_jaxpr(value)(*self.arguments_of(terms))
+
+    def asked(
+        self, terms: tuple[Term, ...], block: Collocation, entries: Float[Array, "N T"]
+    ) -> dict[str, Array]:
+        """For each law that is called all its arguments at the points of a block."""
+
+        def at(entry, point, normal, datum):
+            found: dict[str, list[Array]] = {}
+            normals = [jnp.zeros_like(point) if normal is None else normal] * self.has_normals
+            place = [point, *normals, *(datum[n] for n in self.data), *self.inputs.values]
+            self._called(
+                dict(zip(terms, entry, strict=True)).__getitem__,
+                place,
+                lambda name, argument: found.setdefault(name, []).append(argument),
+            )
+            return {name: jnp.stack(each) for name, each in found.items()}
+
+        axes = (0, 0, None if block.normals is None else 0, 0)
+        return jax.vmap(at, in_axes=axes)(entries, block.points, block.normals, dict(block.data))
 
     def computes(self, terms: tuple[Term, ...], form: Traced) -> bool:
         """Whether F is now what it was when it was traced as `form`."""
@@ -281,30 +322,39 @@ def _with_slopes(closed: jex.ClosedJaxpr, count: int) -> Callable:
 
 def _argument_names(
     where: str, function: Callable, fields: tuple[str, ...], data: tuple[str, ...]
-) -> tuple[str, ...]:
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The names of arguments without a default, which are given in order; and of those with one
+    that a field, data or an input is called like."""
     if not callable(function):
         raise InputError(
             f"{where}: expected a function as residual, for example lambda x, {fields[0]}: "
             f"{fields[0]}.value; got {function!r}."
         )
     parameters = list(inspect.signature(function).parameters.values())
-    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    names = tuple(p.name for p in parameters[1:] if p.default is inspect.Parameter.empty)
+    kinds = [parameter.kind for parameter in parameters]
     having = f"fields {', '.join(map(repr, fields))}" + (
         f", and data or inputs {', '.join(map(repr, data))}" if data else ""
     )
-    if not parameters or any(p.kind not in positional for p in parameters):
+    several = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    if not kinds or any(kind in several for kind in kinds):
         raise InputError(
             f"{where}: a residual takes the point and then fields or data by name, "
             f"as in lambda x, {fields[0]}: ...; got {inspect.signature(function)}."
         )
-    for name in names:
+    ordered = [p.default is p.empty and p.kind is not p.KEYWORD_ONLY for p in parameters[1:]]
+    names = [p.name for p, first in zip(parameters[1:], ordered, strict=True) if first]
+    others = [
+        p.name
+        for p, first in zip(parameters[1:], ordered, strict=True)
+        if not first and (p.default is p.empty or p.name in (*fields, *data))
+    ]
+    for name in (*names, *others):
         if name not in fields and name not in data:
             raise InputError(
                 f"{where}: its residual has an argument {name!r}, but the problem "
                 f"has {having}. Arguments after the first are matched by name."
             )
-    return names
+    return tuple(names), tuple(others)
 
 
 def _components(result, where: str) -> list[Float[Array, ""]]:

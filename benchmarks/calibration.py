@@ -275,16 +275,16 @@ def rates(rng: np.random.Generator, drawn: bool) -> Inverse:
 FRONT = {"diffusion": 0.01, "reaction": 3.0}
 
 
-def front(rng: np.random.Generator, drawn: bool) -> Inverse:
-    """u_t = D u_xx + r u (1 - u) with insulated ends: both rates from 40 values."""
-    truth = true_rates(rng, drawn, FRONT)
+def front_values(rates: np.ndarray, where: np.ndarray) -> np.ndarray:
+    """The front at places and times, by finite volumes."""
+    diffusion, reaction = rates
     n = 256
     cells = (np.arange(n) + 0.5) / n
 
     def slope(t, u):
         padded = np.pad(u, 1, mode="edge")
-        spread = truth["diffusion"] * n * n * (padded[2:] - 2 * u + padded[:-2])
-        return spread + truth["reaction"] * u * (1 - u)
+        spread = diffusion * n * n * (padded[2:] - 2 * u + padded[:-2])
+        return spread + reaction * u * (1 - u)
 
     begin = 0.8 * np.exp(-((cells - 0.3) ** 2) / 0.02)
     band = np.abs(np.subtract.outer(np.arange(n), np.arange(n))) <= 1
@@ -298,8 +298,14 @@ def front(rng: np.random.Generator, drawn: bool) -> Inverse:
         dense_output=True,
         jac_sparsity=sparse.csc_matrix(band),
     )
+    return np.array([CubicSpline(cells, path.sol(t))(x) for x, t in where])
+
+
+def front(rng: np.random.Generator, drawn: bool) -> Inverse:
+    """u_t = D u_xx + r u (1 - u) with insulated ends: both rates from 40 values."""
+    truth = true_rates(rng, drawn, FRONT)
     where = np.stack([rng.uniform(0.05, 0.95, 40), rng.random(40)], 1)
-    values = np.array([CubicSpline(cells, path.sol(t))(x) for x, t in where])
+    values = front_values(np.array(list(truth.values())), where)
     data, noise = noisy(rng, values)
     domain = kp.Box(x=(0, 1), t=(0, 1), time="t")
     problem = kp.Problem(

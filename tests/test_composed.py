@@ -220,7 +220,7 @@ def stack(functionals):
     ("name", "symmetric", "tile"),
     [
         ("network", True, 20),
-        ("bumps", False, 20),
+        pytest.param("bumps", False, 20, marks=pytest.mark.slow),
         ("warped matern", True, 2**17),
     ],
 )

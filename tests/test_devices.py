@@ -82,7 +82,9 @@ def evaluated(case: str, processes: int, devices: int, counts: str) -> np.ndarra
     return np.array([line.split()[1:] for line in lines], dtype=float)
 
 
-@pytest.mark.parametrize("solver", ["low rank", pytest.param("sparse", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "solver", [pytest.param(s, marks=pytest.mark.slow) for s in ("low rank", "sparse")]
+)
 def test_devices_and_processes_have_the_loss_and_gradient_of_one(solver):
     found = evaluated(solver, 1, 8, "0,8")
     if solver == "sparse":  # low rank in two processes: below

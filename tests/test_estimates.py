@@ -60,7 +60,9 @@ KERNELS = {
 }
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize(
+    "kernel", [pytest.param(k, marks=pytest.mark.slow) if k == "gibbs" else k for k in KERNELS]
+)
 def test_effectivity_of_other_kernels(kernel):
     points = {"equation": 200, "boundary": 70}
     solution = kp.solve(cubic(KERNELS[kernel]), points, throw=False)

@@ -79,6 +79,7 @@ def test_against_finite_differences_of_converged_solves(residual, smallest_gap):
     assert gap >= smallest_gap
 
 
+@pytest.mark.slow
 def test_learning_can_follow_the_exact_gradient():
     """The second term of the gradient moves the kernel a little, and not at all if it is zero."""
     problem = kp.Problem(

@@ -185,7 +185,12 @@ def values(solution, feature) -> np.ndarray:
     return np.concatenate([*fields, *numbers])
 
 
-@pytest.mark.parametrize("name", FEATURES)
+LONG = {"varying lengthscale", "mixing"}
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=pytest.mark.slow) if n in LONG else n for n in FEATURES]
+)
 def test_a_feature_with_every_solver(name):
     """One test for a row of the grid, so that the dense solution is found once."""
     feature, expected = FEATURES[name], {}
@@ -294,6 +299,7 @@ WINDOW = {"equation": 60, "ends": 20, "initial": 12}
 IN_TIME = np.random.default_rng(5).uniform(0.02, 0.98, (50, 2))
 
 
+@pytest.mark.slow
 def test_windows_in_time_with_every_solver():
     expected = {}
     for solver in SOLVERS:
@@ -326,7 +332,11 @@ def sensors(noise, region=None):
     return kp.Condition("sensors", where, lambda x, u, y: u.value - y, noise=noise, data={"y": y})
 
 
-@pytest.mark.parametrize("region", [None, "averages"], ids=["points", "averages"])
+@pytest.mark.parametrize(
+    "region",
+    [None, pytest.param("averages", marks=pytest.mark.slow)],
+    ids=["points", "averages"],
+)
 def test_windows_with_learned_noise(region):
     problem = decay(1.0 * kp.Gaussian([0.5, 0.4]), [sensors(kp.LearnedNoise(0.05), region)])
     found = kp.march(problem, 2, WINDOW, learning={"max_steps": 6})

@@ -123,6 +123,7 @@ def test_graded_problems_have_the_same_solution():
     assert "test_grading.py" in finer._equations()[0].where
 
 
+@pytest.mark.slow
 def test_an_accuracy_in_an_l_shape(tmp_path):
     """Even points and one lengthscale end at about one percent, whatever their number."""
     solution = kp.solve(laplace(kp.Gaussian(0.3)), accuracy=1e-3)

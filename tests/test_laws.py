@@ -163,6 +163,7 @@ def test_a_conductivity_is_found(learned_noise):
     assert float(beyond[0]) < np.min(posterior["k"].contraction(at))
 
 
+@pytest.mark.slow
 def test_laws_under_transformations():
     problem = rod()
     points = {"heat": 30, "ends": 2}
@@ -263,6 +264,7 @@ def test_mistakes_in_laws_are_refused():
         kp.solve(rod(), {"heat": 30, "ends": 2}).plot("k")
 
 
+@pytest.mark.slow
 def test_laws_with_other_linear_solvers():
     at, points = np.linspace(0.1, 0.6, 6), {"heat": 900, "ends": 2}
     dense, low = (

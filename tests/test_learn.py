@@ -62,6 +62,7 @@ def test_every_plan_ends_near_the_best_lengthscale(validation):
     assert 0.08 < float(learned.kernels[0].lengthscale) < 0.3
 
 
+@pytest.mark.slow
 def test_few_random_points():
     """Folds find a kernel near the best one on most draws of few uniform points."""
     ratios = []

@@ -30,7 +30,7 @@ BETTER = {
 """For each part a case, one that it must be better than, and by which factor, even quickly."""
 
 
-LONG = {"gray-scott", "eikonal", "schrodinger", "burgers"}
+LONG = {"gray-scott", "eikonal", "schrodinger", "burgers", "darcy", "sensitivity"}
 
 
 @pytest.mark.parametrize(

@@ -60,7 +60,12 @@ PLANS = {
 }
 
 
-@pytest.mark.parametrize("plan", PLANS)
+LONG = "varying lengthscales"
+
+
+@pytest.mark.parametrize(
+    "plan", [pytest.param(p, marks=pytest.mark.slow) if p == LONG else p for p in PLANS]
+)
 def test_interrupted_run_ends_bit_for_bit_like_an_undisturbed_one(tmp_path, plan):
     options = PLANS[plan]
     whole = learned(None, **options)
@@ -113,7 +118,9 @@ def started(path: Path, cache: Path) -> subprocess.Popen:
     )
 
 
-@pytest.mark.parametrize("count", [5, pytest.param(20, marks=pytest.mark.paper)])
+@pytest.mark.parametrize(
+    "count", [pytest.param(5, marks=pytest.mark.slow), pytest.param(20, marks=pytest.mark.paper)]
+)
 def test_killed_many_times(tmp_path, count):
     """SIGKILL at random moments: no half file, and the same hyperparameters to the last bit."""
     cache = tmp_path / "cache"

@@ -44,10 +44,12 @@ from kernelpde.geometry import region_averages as region_averages
 from kernelpde.geometry import united as united
 from kernelpde.inference import Estimate as Estimate
 from kernelpde.inference import Posterior as Posterior
+from kernelpde.inference import log_density as log_density
 from kernelpde.inference import marginal_posterior as marginal_posterior
 from kernelpde.inference import next_measurement as next_measurement
 from kernelpde.inference import posterior as posterior
 from kernelpde.inference import refine as refine
+from kernelpde.inference import sample as sample
 from kernelpde.kernels import AbstractKernel as AbstractKernel
 from kernelpde.kernels import Bumps as Bumps
 from kernelpde.kernels import Constant as Constant
@@ -90,6 +92,8 @@ from kernelpde.problem import Problem as Problem
 from kernelpde.problem import StudentT as StudentT
 from kernelpde.problem import load_kernels as load_kernels
 from kernelpde.problem import save_kernels as save_kernels
+from kernelpde.table import Table as Table
+from kernelpde.table import read_table as read_table
 
 if _TYPE_CHECKING:
     from kernelpde import gallery as gallery
@@ -151,6 +155,7 @@ __all__ = [
     "SolveError",
     "Sparse",
     "StudentT",
+    "Table",
     "Warped",
     "__version__",
     "archive",
@@ -169,13 +174,16 @@ __all__ = [
     "linear_solvers",
     "load_kernels",
     "load_solution",
+    "log_density",
     "march",
     "marginal_posterior",
     "next_measurement",
     "paper_adam",
     "posterior",
+    "read_table",
     "refine",
     "region_averages",
+    "sample",
     "save_kernels",
     "save_solution",
     "solve",

@@ -23,6 +23,7 @@ from kernelpde.gauss_newton._pictures import field_names as field_names
 from kernelpde.gauss_newton._pictures import grid_of as grid_of
 from kernelpde.gauss_newton._result import RESULT as RESULT
 from kernelpde.gauss_newton._result import code_of as code_of
+from kernelpde.gauss_newton._result import settled as settled
 from kernelpde.gauss_newton._solution import History as History
 from kernelpde.gauss_newton._solution import Record as Record
 from kernelpde.gauss_newton._solution import Solution as Solution
@@ -39,5 +40,6 @@ from kernelpde.gauss_newton._step import largest_change as largest_change
 from kernelpde.gauss_newton._step import take_step as take_step
 from kernelpde.gauss_newton._step import true_residual as true_residual
 from kernelpde.gauss_newton._step import zero_state as zero_state
+from kernelpde.gauss_newton._transformed import settled_with_entries as settled_with_entries
 from kernelpde.gauss_newton._views import FieldView as FieldView
 from kernelpde.gauss_newton._views import LawView as LawView

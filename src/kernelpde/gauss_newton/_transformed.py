@@ -46,10 +46,25 @@ def settled_with_weights(
     parts: Parts, solver: Solver, entries: Entries | None, tolerance: float, max_steps: int
 ) -> tuple[Iteration, tuple[Float[Array, "_ _"], ...]]:
     """The iteration at its end, and what the solution is kept as, which has derivatives."""
+    iteration = _held(parts, solver, entries, tolerance, max_steps)
+    return iteration, _implicit_weights(parts[:3], parts.plan, iteration)
+
+
+def settled_with_entries(
+    parts: Parts, solver: Solver, entries: Entries | None, tolerance: float, max_steps: int
+) -> tuple[Iteration, Entries]:
+    """The iteration at its end, and the entries to linearize at, which have derivatives."""
+    iteration = _held(parts, solver, entries, tolerance, max_steps)
+    return iteration, _implicit_entries(parts[:3], parts.plan, iteration)
+
+
+def _held(
+    parts: Parts, solver: Solver, entries: Entries | None, tolerance: float, max_steps: int
+) -> Iteration:
+    """All steps, without derivatives."""
     arrays, rest = eqx.partition((parts, entries), eqx.is_array)
     held, begin = eqx.combine(jax.lax.stop_gradient(arrays), rest)
-    iteration = _run(held, solver, begin, tolerance, max_steps)
-    return iteration, _implicit_weights(parts[:3], parts.plan, iteration)
+    return _run(held, solver, begin, tolerance, max_steps)
 
 
 def _run(
@@ -90,11 +105,34 @@ def _implicit_weights(
 
 @_implicit_weights.def_jvp
 def _(primals: Any, tangents: Any) -> Any:
+    iteration = primals[2]
+    found = _along(primals, tangents)[1]
+    return iteration.kept.state.weights, found
+
+
+@eqx.filter_custom_jvp
+def _implicit_entries(
+    given: Given, plan: AbstractLinearSolverState, iteration: Iteration
+) -> Entries:
+    """The nonlinear jet entries at the fixed point, with derivatives likewise."""
+    del given
+    return _fixed_point(plan, iteration)
+
+
+@_implicit_entries.def_jvp
+def _(primals: Any, tangents: Any) -> Any:
+    return _fixed_point(*primals[1:]), _along(primals, tangents)[0]
+
+
+def _fixed_point(plan: AbstractLinearSolverState, iteration: Iteration) -> Entries:
+    return iteration.unpolished if plan.refinement else iteration.kept.state.jets
+
+
+def _along(primals: Any, tangents: Any) -> tuple[Entries, tuple[Float[Array, "_ _"], ...]]:
+    """How entries and weights move when all that is given does."""
     given, plan, iteration = primals
     moved, along, rest = moving_parts(given, tangents[0])
-    flat, unflat = ravel_pytree(
-        iteration.unpolished if plan.refinement else iteration.kept.state.jets
-    )
+    flat, unflat = ravel_pytree(_fixed_point(plan, iteration))
 
     def step(
         entries: Float[Array, " n"], changed: Any
@@ -118,11 +156,11 @@ def _(primals: Any, tangents: Any) -> Any:
             _by_gmres,
             transpose_solve=_by_gmres,
         )
-    found = linear(along_entries, along)[1]
+    found = unflat(along_entries), linear(along_entries, along)[1]
     # Without a fixed point there is nothing to differentiate. A factor, and no choice between two:
     # its transpose is NaN as well.
     factor = jnp.where(settled(iteration.code), 1.0, jnp.nan)
-    return iteration.kept.state.weights, jax.tree.map(lambda t: factor * t, found)
+    return jax.tree.map(lambda t: factor * t, found)
 
 
 def _by_gmres(

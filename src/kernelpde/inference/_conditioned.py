@@ -8,7 +8,7 @@ from jaxtyping import Array, Float
 
 from kernelpde.arrays import Numbers, array
 from kernelpde.errors import InputError, SolveError
-from kernelpde.functionals import Functionals, gram_diagonal
+from kernelpde.functionals import Functionals, Term, gram_diagonal
 from kernelpde.gauss_newton import Solution
 from kernelpde.inference._compiled import (
     chunks,
@@ -25,7 +25,7 @@ from kernelpde.linear_solvers import (
     Local,
     chosen,
 )
-from kernelpde.problem import Collocation, LinearizedProblem, linearized
+from kernelpde.problem import Collocation, LinearizedProblem, Problem, linearized
 
 _CHUNK = 1024
 """So many functionals are conditioned at a time."""
@@ -176,6 +176,13 @@ class Conditioned:
         block = Collocation(places, None, {}, jnp.zeros(len(places)))
         entries = self.solution.jets(residual.nonlinear_terms, places)
         return linearized((residual,), (block,), (entries,)).batches
+
+
+def of_parameter(problem: Problem, name: str) -> Functionals:
+    """The functional that is an unknown number, from what was expected of it."""
+    term = Term(problem.field_index(name), (problem.frame.order(),))
+    place = jnp.zeros((1, len(problem.space.coordinates)))
+    return Functionals(place, jnp.ones((1, 1)), (term,))
 
 
 def conditioned(solution: Solution, *, amplitude: float | None = None) -> Conditioned:

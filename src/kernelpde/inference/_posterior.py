@@ -14,9 +14,11 @@ from kernelpde.deprecation import warn_moved
 from kernelpde.errors import InputError, SolveError
 from kernelpde.functionals import Functionals, Term
 from kernelpde.gauss_newton import Solution, check_solution, field_names
-from kernelpde.inference._conditioned import Conditioned, conditioned
+from kernelpde.inference._conditioned import Conditioned, conditioned, of_parameter
+from kernelpde.inference._density import log_density
 from kernelpde.inference._estimate import Estimate
 from kernelpde.inference._hyperparameters import members_of
+from kernelpde.inference._importance import Importance, importance
 from kernelpde.inference._mixed import mixed_quantile, pooled
 from kernelpde.inference._views import (
     ComplexPosteriorView,
@@ -48,6 +50,7 @@ class Posterior:
     - `weights`: how much is believed of each.
     - `lost`: the part of the belief in hyperparameters that was left out, since there was no
       solution with them.
+    - `importance`: of draws of the unknown numbers, if the approximation was to be checked.
     """
 
     def __init__(
@@ -55,10 +58,11 @@ class Posterior:
         members: tuple[Conditioned, ...],
         weights: Float[np.ndarray, " m"] | None = None,
         lost: float = 0.0,
+        importance: Importance | None = None,
     ):
         self.members = members
         self.weights = np.ones(1) if weights is None else weights
-        self.lost = lost
+        self.lost, self.importance = lost, importance
 
     def __getitem__(self, field: str) -> "PosteriorView | ComplexPosteriorView":
         if field in [p.name for p in self.solution.problem.parameters]:
@@ -88,7 +92,7 @@ class Posterior:
         """What is known of each unknown number."""
         found = {}
         for parameter in self.solution.problem.parameters:
-            functional = self._of_parameter(parameter.name)
+            functional = of_parameter(self.solution.problem, parameter.name)
             means, spreads = (each[:, 0] for each in self._moments(functional))
             found[parameter.name] = Estimate(
                 parameter,
@@ -143,6 +147,8 @@ class Posterior:
                 f"With other hyperparameters, {self.lost:.0%} of what is believed of them, there "
                 "was no solution."
             )
+        if self.importance is not None and self.importance.doubts:
+            found.append(self.importance.doubts)
         return "Error bars are not to be trusted. " + " ".join(found) if found else ""
 
     def plot(
@@ -174,12 +180,6 @@ class Posterior:
         view = self[field]
         assert isinstance(view, PosteriorView)
         return view
-
-    def _of_parameter(self, name: str) -> Functionals:
-        problem = self.solution.problem
-        term = Term(problem.field_index(name), (problem.frame.order(),))
-        place = jnp.zeros((1, len(problem.space.coordinates)))
-        return Functionals(place, jnp.ones((1, 1)), (term,))
 
     def _moments(
         self, functionals: Functionals
@@ -259,7 +259,9 @@ class Posterior:
                 for name in where
             }
         batches = [
-            self._of_parameter(name) if name in parameters else self._real(name).functionals(places)
+            of_parameter(problem, name)
+            if name in parameters
+            else self._real(name).functionals(places)
             for name, places in where.items()
         ]
         drawn, found, start = self.draws(batches, key, count), {}, 0
@@ -302,7 +304,12 @@ class Posterior:
         return "\n".join([*lines, self.doubts] if self.doubts else lines)
 
 
-def posterior(found: Solution | Learned, *, amplitude: float | None = None) -> Posterior:
+def posterior(
+    found: Solution | Learned,
+    *,
+    amplitude: float | None = None,
+    check: PRNGKeyArray | None = None,
+) -> Posterior:
     """What is known of fields and numbers, given a solution or what was learned.
 
     From a solution: one factorization, hyperparameters as they are. From what was learned with
@@ -316,6 +323,8 @@ def posterior(found: Solution | Learned, *, amplitude: float | None = None) -> P
     - `amplitude`: a factor on all prior standard deviations. Where conditions have noise, their
       size fixes that of the kernels, and it is 1 unless given. Without noise the solution does not
       depend on it, and it is √(bᵀ P⁻¹ b / M), its most likely value.
+    - `check`: a random key. If given, a hundred draws of the unknown numbers are weighed by their
+      density without the approximation, see `log_density`; `doubts` says if few of them are left.
     """
     solution = found.solution if isinstance(found, Learned) else found
     check_solution("posterior", solution)
@@ -332,6 +341,9 @@ def posterior(found: Solution | Learned, *, amplitude: float | None = None) -> P
         result = Posterior(*members_of(found, best))
     else:
         result = Posterior((best,))
+    if check is not None:
+        random_key("posterior", check)
+        result.importance = importance(log_density(solution), check)
     if result.doubts:
         warnings.warn(f"posterior: {result.doubts}", stacklevel=2)
     return result

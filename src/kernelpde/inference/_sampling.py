@@ -1,0 +1,203 @@
+"""Draws of unknown numbers and hyperparameters by the no-U-turn sampler, through blackjax."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from kernelpde.arrays import array
+from kernelpde.checking import instance, random_key, whole_number
+from kernelpde.compiling import compiled
+from kernelpde.errors import InputError, SolveError
+from kernelpde.gauss_newton import Solution
+from kernelpde.inference._density import LogDensity, log_density
+from kernelpde.inference._samples import Samples
+from kernelpde.learning import Learned
+
+_ACCEPTED = 0.95
+"""The part of proposals to be accepted, by which steps get their length. In a bent density 0.8
+leaves a third of the effective draws, at the same cost."""
+
+_AT_ONCE = 10
+"""Draws between two words of progress."""
+
+
+@dataclass(frozen=True)
+class SamplingRecord:
+    """How far sampling has come.
+
+    **Attributes:**
+
+    - `chain`, `chains`: which one of how many.
+    - `draw`, `draws`: how many of its draws are there, those of the warm-up included.
+    - `divergences`: paths so far, after the warm-up, that left where the density can be followed.
+    - `evaluations`: of density and gradient so far.
+    """
+
+    chain: int
+    chains: int
+    draw: int
+    draws: int
+    divergences: int
+    evaluations: int
+
+    def __str__(self) -> str:
+        return (
+            f"chain {self.chain} of {self.chains}: {self.draw} of {self.draws} draws, "
+            f"{self.evaluations} gradients, {self.divergences} divergences"
+        )
+
+
+class _Chain(NamedTuple):
+    """Where a chain is, and how its steps are adapted."""
+
+    key: PRNGKeyArray
+    state: Any
+    adaptation: Any
+
+
+class _Drawn(NamedTuple):
+    """What some draws have led to."""
+
+    positions: Any
+    divergent: Any
+    evaluations: Any
+
+
+def _whitened(density: LogDensity, root: Float[Array, "p p"]) -> Callable:
+    return lambda z: density(density.mode + root @ z)
+
+
+@compiled
+def _begun(density: LogDensity, root: Float[Array, "p p"], z: Float[Array, " p"]):
+    """Density and gradient at a point."""
+    from blackjax.mcmc import nuts
+
+    return nuts.init(z, _whitened(density, root))
+
+
+@compiled
+def _drawn(
+    density: LogDensity, root: Float[Array, "p p"], chain: _Chain, adapt: Array
+) -> tuple[_Chain, _Drawn]:
+    """Some more draws; the length of steps is adapted, or stays as adapted."""
+    from blackjax.adaptation.step_size import dual_averaging_adaptation
+    from blackjax.mcmc import nuts
+
+    _, update, final = dual_averaging_adaptation(_ACCEPTED)
+    kernel: Callable = nuts.build_kernel()
+    function = _whitened(density, root)
+    metric = jnp.ones(len(density.mode))
+
+    def draw(chain: _Chain, _: None) -> tuple[_Chain, _Drawn]:
+        key, own = jax.random.split(chain.key)
+        adapted = chain.adaptation
+        length = jnp.where(adapt, jnp.exp(adapted.log_step_size), final(adapted))
+        state, info = kernel(own, chain.state, function, length, metric)
+        moved = update(adapted, info.acceptance_rate)
+        kept = jax.tree.map(lambda a, b: jnp.where(adapt, a, b), moved, adapted)
+        seen = _Drawn(state.position, info.is_divergent, info.num_integration_steps)
+        return _Chain(key, state, kept), seen
+
+    return jax.lax.scan(draw, chain, None, _AT_ONCE)
+
+
+def sample(
+    found: Solution | Learned | LogDensity,
+    key: PRNGKeyArray,
+    *,
+    draws: int = 500,
+    warmup: int = 200,
+    chains: int = 4,
+    hyperparameters: float | None = None,
+    callback: Callable[[SamplingRecord], None] | None = None,
+) -> Samples:
+    """Draw unknown numbers from their posterior, not from a Gaussian approximation of it.
+
+    The no-U-turn sampler, started around the solution and scaled by its covariance; after half of
+    the warm-up by that of the draws so far. Fields are integrated out, see `log_density`. Needs the
+    extra `sampling`.
+
+    **Arguments:**
+
+    - `found`: a solution or what was learned, or a `log_density`.
+    - `key`: the source of randomness.
+    - `draws`, `warmup`: how many of each chain are kept, and how many come before.
+    - `chains`: how many, each with a start of its own.
+    - `hyperparameters`: as for `log_density`.
+    - `callback`: is told how far it has come.
+    """
+    try:
+        import blackjax  # noqa: F401
+    except ImportError as error:  # pragma: no cover
+        raise InputError("sample needs an extra: pip install 'kernelpde[sampling]'.") from error
+    from blackjax.adaptation.step_size import dual_averaging_adaptation
+
+    random_key("sample", key)
+    whole_number("sample", "draws", draws, at_least=_AT_ONCE)
+    whole_number("sample", "warmup", warmup, at_least=2 * _AT_ONCE)
+    whole_number("sample", "chains", chains, at_least=2)
+    expected = "what solve, learn or log_density has returned"
+    instance("sample", "found", found, (Solution, Learned, LogDensity), expected)
+    density = found
+    if not isinstance(density, LogDensity):
+        density = log_density(density, hyperparameters=hyperparameters)
+    if not bool(jnp.isfinite(density(density.mode))):
+        raise SolveError(
+            "sample: there is no density where it is to start. Give log_density a solution that "
+            "has converged."
+        )
+    begin = dual_averaging_adaptation(_ACCEPTED)[0]
+
+    def adapting() -> Any:
+        # Arrays, all of them: other numbers would be part of the program.
+        return jax.tree.map(lambda leaf: jnp.asarray(leaf, float), begin(0.5))
+
+    count = len(density.mode)
+    evaluations = divergences = 0
+    total = warmup + draws
+
+    def run(number: int, chain: _Chain, root: Array, some: int, done: int, adapt: bool):
+        nonlocal evaluations, divergences
+        parts = []
+        for start in range(0, some, _AT_ONCE):
+            chain, seen = _drawn(density, root, chain, jnp.asarray(adapt))
+            kept = min(_AT_ONCE, some - start)
+            parts.append(np.asarray(seen.positions)[:kept])
+            evaluations += int(np.sum(seen.evaluations))
+            if not adapt:
+                divergences += int(np.sum(np.asarray(seen.divergent)[:kept]))
+            if callback is not None:
+                now = done + start + kept
+                callback(SamplingRecord(number + 1, chains, now, total, divergences, evaluations))
+        return chain, np.concatenate(parts)
+
+    root = array(np.linalg.cholesky(np.asarray(density.covariance)))
+    keys = jax.random.split(key, (chains, 2))
+    first, ended = warmup // 2, []
+    for number in range(chains):
+        z = jax.random.normal(keys[number, 0], (count,))
+        state = _begun(density, root, z)
+        while not bool(jnp.isfinite(state.logdensity)):
+            z = 0.5 * z
+            state = _begun(density, root, z)
+        chain = _Chain(keys[number, 1], state, adapting())
+        ended.append(run(number, chain, root, first, 0, True))
+    seen = np.concatenate([drawn[first // 2 :] for _, drawn in ended]) @ np.asarray(root).T
+    spread = np.cov(seen.T).reshape(count, count)
+    few = 5.0 / (len(seen) + 5.0)
+    spread = (1 - few) * spread + few * np.asarray(density.covariance)
+    new = array(np.linalg.cholesky(spread))
+    positions = []
+    for number, (chain, drawn) in enumerate(ended):
+        z = array(np.linalg.solve(np.asarray(new), np.asarray(root) @ drawn[-1]))
+        chain = _Chain(chain.key, _begun(density, new, z), adapting())
+        chain, _ = run(number, chain, new, warmup - first, first, True)
+        positions.append(run(number, chain, new, draws, warmup, False)[1])
+    x = density.mode + np.stack(positions) @ np.asarray(new).T
+    values = {name: np.asarray(each) for name, each in density.values(x).items()}
+    return Samples(values, x, density, divergences, evaluations)

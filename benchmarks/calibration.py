@@ -1,10 +1,12 @@
 """How often the truth lies in credible intervals, hyperparameters learned.
 
     python benchmarks/calibration.py [--families line,darcy] [--seeds 0:40]
+    python benchmarks/calibration.py --exact --seeds 0:120
     python benchmarks/calibration.py --page
 
-The second writes tables of `docs/inverse.md` from these results and those of `inverse.py darcy`,
-`laws.py` and `outliers.py`.
+The second is about `rates` alone, beside the posterior with an ODE solver for the same data. The
+last writes tables of `docs/inverse.md` from these results and those of `inverse.py darcy`,
+`laws.py`, `outliers.py` and `sampling.py`.
 
 Six families of inverse problems, as a user would write them, each with truths drawn from a prior of
 random lengthscale and size (seeds below 30 of each 40), and with truths that are not: steps and
@@ -33,9 +35,11 @@ from _report import RESULTS, write
 from scipy import sparse, stats
 from scipy.integrate import cumulative_simpson, solve_ivp
 from scipy.interpolate import CubicSpline, RegularGridInterpolator
+from scipy.optimize import least_squares
 from scipy.sparse.linalg import spsolve
 
 import kernelpde as kp
+from kernelpde.geometry import PointCloud
 
 jax.config.update("jax_enable_x64", True)
 
@@ -272,6 +276,34 @@ def rates(rng: np.random.Generator, drawn: bool) -> Inverse:
     return Inverse(problem, {"equation": 60}, rates=truth)
 
 
+def exact_rates(case: Inverse) -> np.ndarray:
+    """How far the true rates are from their most likely values, in standard deviations, with the
+    differential equation solved for each value of rates and initial values."""
+    assert case.rates is not None
+    medians = np.array(list(RATES.values()))
+    truth = np.log(np.array(list(case.rates.values())) / medians)
+    prey, predators = case.problem.conditions[1:]
+    assert isinstance(prey.region, PointCloud)
+    times = np.asarray(prey.region.points)[:, 0]
+
+    def misses(x):
+        growth, eaten, death, eating = medians * np.exp(x[:4])
+
+        def slope(t, y):
+            return [growth * y[0] - eaten * y[0] * y[1], -death * y[1] + eating * y[0] * y[1]]
+
+        path = solve_ivp(slope, (0, 8), np.exp(x[4:]), t_eval=times, rtol=1e-9, atol=1e-11)
+        missed = [
+            (found - np.asarray(seen.data["y"])) / np.max(seen.noise_level)
+            for found, seen in zip(path.y, (prey, predators), strict=True)
+        ]
+        return np.concatenate([*missed, x[:4] / SPREAD])
+
+    best = least_squares(misses, [*truth, np.log(2.0), 0.0], x_scale=0.01)
+    covariance = np.linalg.inv(best.jac.T @ best.jac)
+    return (truth - best.x[:4]) / np.sqrt(np.diag(covariance)[:4])
+
+
 FRONT = {"diffusion": 0.01, "reaction": 3.0}
 
 
@@ -394,6 +426,29 @@ def one(family: str, seed: int) -> dict[str, Any]:
     return found
 
 
+def beside_exact(seeds: range) -> None:
+    """Coverage of rates beside that of the posterior with an ODE solver, for the same data."""
+    ours, theirs, drawn, report = [], [], [], {}
+    for seed in seeds:
+        rng = np.random.default_rng([seed, sum(map(ord, "rates")), 21])
+        theirs.append(np.abs(exact_rates(rates(rng, seed % 40 < DRAWN))) < stats.norm.ppf(0.975))
+        ours.append(one("rates", seed).get("posterior", {}).get("inside", [None] * 3)[2])
+        drawn.append(seed % 40 < DRAWN)
+        print(seed, ours[-1], float(np.mean(theirs[-1])), flush=True)
+        report = {}
+        for name, chosen in (("drawn", True), ("others", False)):
+            own = [n for n, each in enumerate(drawn) if each is chosen]
+            held = [ours[n] for n in own if ours[n] is not None]
+            report[name] = {
+                "problems": len(own),
+                "converged": len(held),
+                "in the 95% interval": float(np.mean(held)) if held else None,
+                "exact, in the 95% interval": float(np.mean([theirs[n] for n in own] or [0.0])),
+            }
+        write("inverse-rates", {"seeds": [seeds.start, seeds.stop], "summary": report}, quiet=True)
+    print(report)
+
+
 def summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
     """For each family, and for drawn and other truths, how much lies in intervals."""
     found = {}
@@ -471,6 +526,30 @@ def laws_table() -> str:
     return "\n".join(["", head, "|---|---|---|---|", *rows, "", "`python benchmarks/laws.py`", ""])
 
 
+def sampling_table() -> str:
+    found = json.loads((RESULTS / "inverse-sampling.json").read_text())["families"]
+    titles = {
+        "rates": "four rates of predator and prey",
+        "front": "two rates of a front",
+        "enzyme": "two constants of an enzyme",
+    }
+    rows = [
+        f"| {titles[name]}, {one['seed']} | {one['effective part of importance weights']:.0%} | "
+        f"{'no' if one['posterior doubts'] else 'yes'} | {max(one['Laplace from draws']):.2f} | "
+        f"{max(one['Laplace from reference']):.2f} | {max(one['draws from reference']):.2f} | "
+        f"{one['R-hat']:.3f}, {one['effective draws']:.0f} | "
+        f"{one['effective draws per CPU minute']:.0f} |"
+        for name, several in found.items()
+        for one in several
+    ]
+    head = (
+        "| problem, seed | weight left | Laplace claims to hold | Laplace to draws | Laplace to "
+        "reference | draws to reference | R-hat, effective draws | effective draws per CPU minute |"
+    )
+    command = "`python benchmarks/sampling.py`"
+    return "\n".join(["", head, "|---" * 8 + "|", *rows, "", command, ""])
+
+
 def outliers_table() -> str:
     found = json.loads((RESULTS / "inverse-outliers.json").read_text())["summary"]
     rows = []
@@ -493,6 +572,7 @@ def page() -> None:
     text = PAGE.read_text()
     for mark, content in (
         ("laws", laws_table()),
+        ("sampling", sampling_table()),
         ("outliers", outliers_table()),
         ("darcy", darcy_table()),
         ("calibration", table()),
@@ -506,6 +586,7 @@ def page() -> None:
 def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--page", action="store_true")
+    parser.add_argument("--exact", action="store_true")
     parser.add_argument("--families", default=",".join(FAMILIES))
     parser.add_argument("--seeds", default="0:40")
     given = parser.parse_args(arguments)
@@ -513,6 +594,9 @@ def main(arguments: list[str]) -> None:
         page()
         return
     begin, end = map(int, given.seeds.split(":"))
+    if given.exact:
+        beside_exact(range(begin, end))
+        return
     rows = []
     for family in given.families.split(","):
         for seed in range(begin, end):

@@ -1,6 +1,6 @@
 """Posteriors of unknown numbers: Laplace's approximation, draws, and a classical solver.
 
-    python benchmarks/sampling.py [--families rates,front,enzyme] [--seeds 0:2]
+    python benchmarks/sampling.py [--families rates,front,enzyme] [--seeds 0:2] [--keep]
 
 Four rates of predator and prey and two of a reacting front as in `calibration.py`; and the two
 constants of Michaelis and Menten's law from the first part of a reaction, of which only a
@@ -11,6 +11,7 @@ values (`rates`; 8000 draws by blackjax).
 """
 
 import argparse
+import json
 import time
 import warnings
 from collections.abc import Callable
@@ -21,7 +22,7 @@ import calibration
 import jax
 import jax.numpy as jnp
 import numpy as np
-from _report import write
+from _report import RESULTS, write
 from scipy.integrate import solve_ivp
 from scipy.interpolate import RectBivariateSpline
 from scipy.stats import norm
@@ -235,9 +236,12 @@ def main() -> None:
     parser.add_argument("--families", default="rates,front,enzyme")
     parser.add_argument("--seeds", default="0:2")
     parser.add_argument("--draws", type=int, default=250)
+    parser.add_argument("--keep", action="store_true", help="other families of the last results")
     asked = parser.parse_args()
     first, last = map(int, asked.seeds.split(":"))
-    report: dict[str, Any] = {"families": {}}
+    path = RESULTS / "inverse-sampling.json"
+    kept = json.loads(path.read_text())["families"] if asked.keep else {}
+    report: dict[str, Any] = {"families": kept}
     for family in asked.families.split(","):
         rows = report["families"][family] = []
         for seed in range(first, last):

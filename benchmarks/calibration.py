@@ -535,7 +535,8 @@ def sampling_table() -> str:
     }
     rows = [
         f"| {titles[name]}, {one['seed']} | {one['effective part of importance weights']:.0%} | "
-        f"{'no' if one['posterior doubts'] else 'yes'} | {max(one['Laplace from draws']):.2f} | "
+        f"{'yes' if one['effective part of importance weights'] >= 0.9 else 'no'} | "
+        f"{max(one['Laplace from draws']):.2f} | "
         f"{max(one['Laplace from reference']):.2f} | {max(one['draws from reference']):.2f} | "
         f"{one['R-hat']:.3f}, {one['effective draws']:.0f} | "
         f"{one['effective draws per CPU minute']:.0f} |"

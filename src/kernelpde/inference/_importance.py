@@ -10,8 +10,9 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from kernelpde.compiling import compiled
 from kernelpde.inference._density import LogDensity
 
-_HALF = 0.5
-"""With a smaller part of draws left the approximation is doubted."""
+_LEFT = 0.9
+"""With a smaller part of draws left the approximation is doubted: a Gaussian density that is
+shifted by a third of its standard deviation leaves so much, exp(-1/9)."""
 
 
 class Importance(NamedTuple):
@@ -30,12 +31,12 @@ class Importance(NamedTuple):
     @property
     def doubts(self) -> str:
         """Why the approximation is not to be trusted; empty if nothing speaks against it."""
-        if self.effective >= _HALF:
+        if self.effective >= _LEFT:
             return ""
         return (
             "Unknown numbers are not Gaussian, not even by their logarithms: of draws from the "
             f"approximation {self.effective:.0%} are left when weighed by the density itself, "
-            f"expected at least {_HALF:.0%}. Draw from it: sample(found, key)."
+            f"expected at least {_LEFT:.0%}. Draw from it: sample(found, key)."
         )
 
 

@@ -586,7 +586,7 @@ def page() -> None:
         ("sampling", sampling_table()),
         ("outliers", outliers_table()),
         ("darcy", darcy_table()),
-        ("calibration", f"{table()}\n{rates_line()}"),
+        ("calibration", f"{table()}\n\n{rates_line()}"),
     ):
         begin = f"<!-- {mark}, written by benchmarks/calibration.py -->"
         before, rest = text.split(begin)

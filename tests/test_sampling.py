@@ -265,6 +265,11 @@ def test_what_has_no_such_density_is_refused():
     solution = kp.solve(problem, {"equation": 15, "ends": 2})
     with pytest.raises(kp.InputError, match="at least 2"):
         kp.sample(solution, jax.random.key(0), chains=1)
+    with pytest.raises(kp.InputError, match="hyperparameters are settled"):
+        kp.sample(kp.log_density(solution), jax.random.key(0), hyperparameters=1.0)
+    unfinished = kp.solve(reaction(fraction), {"equation": 30}, max_steps=1, throw=False)
+    with pytest.raises(kp.SolveError, match="did not converge"):
+        kp.log_density(unfinished)
     line = kp.Box(x=(0, 1))
     known = kp.Problem(
         kp.Condition("equation", line.interior, lambda x, u: u.laplacian + 1.0),

@@ -23,8 +23,8 @@ from jaxtyping import Array, Float
 
 from kernelpde.arrays import array
 from kernelpde.checking import instance, real_number
-from kernelpde.errors import InputError
-from kernelpde.functionals import gram_diagonal, gram_of_blocks
+from kernelpde.errors import InputError, SolveError
+from kernelpde.functionals import Kernels, gram_diagonal, gram_of_blocks
 from kernelpde.gauss_newton import (
     Discretization,
     Solution,
@@ -135,7 +135,7 @@ class LogDensity(eqx.Module):
 
 
 def data_density(
-    kernels, rows: LinearizedProblem, nugget: float, data: tuple[int, ...]
+    kernels: Kernels, rows: LinearizedProblem, nugget: float, data: tuple[int, ...]
 ) -> Float[Array, ""]:
     """log p(data | all other rows), up to a constant."""
     ours = rows.numbers(data)
@@ -164,6 +164,8 @@ def log_density(found: Solution | Learned, *, hyperparameters: float | None = No
     problem = solution.problem
     if hyperparameters is not None:
         real_number("log_density", "hyperparameters", hyperparameters, above=0)
+    if not solution.converged:
+        raise SolveError(f"log_density: the solution did not converge. {solution.reason}", solution)
     names = data_conditions(problem)
     if not names or not (problem.parameters or hyperparameters):
         raise InputError(

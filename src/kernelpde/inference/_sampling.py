@@ -85,10 +85,9 @@ def _drawn(
     density: LogDensity, root: Float[Array, "p p"], chain: _Chain, adapt: Array
 ) -> tuple[_Chain, _Drawn]:
     """Some more draws; the length of steps is adapted, or stays as adapted."""
-    from blackjax.adaptation.step_size import dual_averaging_adaptation
     from blackjax.mcmc import nuts
 
-    _, update, final = dual_averaging_adaptation(_ACCEPTED)
+    _, update, final = _step_lengths()
     kernel: Callable = nuts.build_kernel()
     function = _whitened(density, root)
     metric = jnp.ones(len(density.mode))
@@ -104,6 +103,53 @@ def _drawn(
         return _Chain(key, state, kept), seen
 
     return jax.lax.scan(draw, chain, None, _AT_ONCE)
+
+
+def _step_lengths() -> tuple[Callable, Callable, Callable]:
+    """How the length of steps begins, is adapted, and ends."""
+    try:
+        from blackjax.adaptation.step_size import dual_averaging_adaptation
+    except ImportError as error:  # pragma: no cover
+        raise InputError("sample needs an extra: pip install 'kernelpde[sampling]'.") from error
+    return dual_averaging_adaptation(_ACCEPTED)
+
+
+@dataclass
+class _Run:
+    """Draws some at a time, counted and told of."""
+
+    density: LogDensity
+    chains: int
+    total: int
+    callback: Callable[[SamplingRecord], None] | None
+    divergences: int = 0
+    evaluations: int = 0
+
+    def drawn(
+        self, number: int, chain: _Chain, root: Array, some: int, done: int, *, adapt: bool
+    ) -> tuple[_Chain, np.ndarray]:
+        """A chain after some more draws, and these; `done` were there before."""
+        parts = []
+        for start in range(0, some, _AT_ONCE):
+            chain, seen = _drawn(self.density, root, chain, jnp.asarray(adapt))
+            kept = min(_AT_ONCE, some - start)
+            parts.append(np.asarray(seen.positions)[:kept])
+            self.evaluations += int(np.sum(seen.evaluations))
+            if not adapt:
+                self.divergences += int(np.sum(np.asarray(seen.divergent)[:kept]))
+            if self.callback is not None:
+                now = (done + start + kept, self.total, self.divergences, self.evaluations)
+                self.callback(SamplingRecord(number + 1, self.chains, *now))
+        return chain, np.concatenate(parts)
+
+
+def _scaled(density: LogDensity, root: Array, drawn: list[np.ndarray]) -> Array:
+    """A root of the covariance of draws, drawn towards the one before where they are few."""
+    seen = np.concatenate(drawn) @ np.asarray(root).T
+    few = 5.0 / (len(seen) + 5.0)
+    spread = np.cov(seen.T).reshape(root.shape)
+    spread = (1 - few) * spread + few * np.asarray(density.covariance)
+    return array(np.linalg.cholesky(spread))
 
 
 def sample(
@@ -131,12 +177,7 @@ def sample(
     - `hyperparameters`: as for `log_density`.
     - `callback`: is told how far it has come.
     """
-    try:
-        import blackjax  # noqa: F401
-    except ImportError as error:  # pragma: no cover
-        raise InputError("sample needs an extra: pip install 'kernelpde[sampling]'.") from error
-    from blackjax.adaptation.step_size import dual_averaging_adaptation
-
+    begin = _step_lengths()[0]
     random_key("sample", key)
     whole_number("sample", "draws", draws, at_least=_AT_ONCE)
     whole_number("sample", "warmup", warmup, at_least=2 * _AT_ONCE)
@@ -146,58 +187,37 @@ def sample(
     density = found
     if not isinstance(density, LogDensity):
         density = log_density(density, hyperparameters=hyperparameters)
+    elif hyperparameters is not None:
+        raise InputError("sample: hyperparameters are settled by the log_density that is given.")
     if not bool(jnp.isfinite(density(density.mode))):
         raise SolveError(
             "sample: there is no density where it is to start. Give log_density a solution that "
             "has converged."
         )
-    begin = dual_averaging_adaptation(_ACCEPTED)[0]
 
     def adapting() -> Any:
         # Arrays, all of them: other numbers would be part of the program.
         return jax.tree.map(lambda leaf: jnp.asarray(leaf, float), begin(0.5))
 
-    count = len(density.mode)
-    evaluations = divergences = 0
-    total = warmup + draws
-
-    def run(number: int, chain: _Chain, root: Array, some: int, done: int, adapt: bool):
-        nonlocal evaluations, divergences
-        parts = []
-        for start in range(0, some, _AT_ONCE):
-            chain, seen = _drawn(density, root, chain, jnp.asarray(adapt))
-            kept = min(_AT_ONCE, some - start)
-            parts.append(np.asarray(seen.positions)[:kept])
-            evaluations += int(np.sum(seen.evaluations))
-            if not adapt:
-                divergences += int(np.sum(np.asarray(seen.divergent)[:kept]))
-            if callback is not None:
-                now = done + start + kept
-                callback(SamplingRecord(number + 1, chains, now, total, divergences, evaluations))
-        return chain, np.concatenate(parts)
-
+    run = _Run(density, chains, warmup + draws, callback)
     root = array(np.linalg.cholesky(np.asarray(density.covariance)))
     keys = jax.random.split(key, (chains, 2))
     first, ended = warmup // 2, []
     for number in range(chains):
-        z = jax.random.normal(keys[number, 0], (count,))
+        z = jax.random.normal(keys[number, 0], (len(root),))
         state = _begun(density, root, z)
         while not bool(jnp.isfinite(state.logdensity)):
             z = 0.5 * z
             state = _begun(density, root, z)
         chain = _Chain(keys[number, 1], state, adapting())
-        ended.append(run(number, chain, root, first, 0, True))
-    seen = np.concatenate([drawn[first // 2 :] for _, drawn in ended]) @ np.asarray(root).T
-    spread = np.cov(seen.T).reshape(count, count)
-    few = 5.0 / (len(seen) + 5.0)
-    spread = (1 - few) * spread + few * np.asarray(density.covariance)
-    new = array(np.linalg.cholesky(spread))
+        ended.append(run.drawn(number, chain, root, first, 0, adapt=True))
+    new = _scaled(density, root, [drawn[first // 2 :] for _, drawn in ended])
     positions = []
     for number, (chain, drawn) in enumerate(ended):
         z = array(np.linalg.solve(np.asarray(new), np.asarray(root) @ drawn[-1]))
         chain = _Chain(chain.key, _begun(density, new, z), adapting())
-        chain, _ = run(number, chain, new, warmup - first, first, True)
-        positions.append(run(number, chain, new, draws, warmup, False)[1])
+        chain, _ = run.drawn(number, chain, new, warmup - first, first, adapt=True)
+        positions.append(run.drawn(number, chain, new, draws, warmup, adapt=False)[1])
     x = density.mode + np.stack(positions) @ np.asarray(new).T
     values = {name: np.asarray(each) for name, each in density.values(x).items()}
-    return Samples(values, x, density, divergences, evaluations)
+    return Samples(values, x, density, run.divergences, run.evaluations)

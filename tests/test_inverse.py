@@ -6,10 +6,11 @@ import pytest
 
 import kernelpde as kp
 from kernelpde.functionals import Functionals, Term, evaluation, gram, gram_diagonal
+from kernelpde.gauss_newton import nugget_misfit, squared_norm
 from kernelpde.learning import Loss, Parameters
 from kernelpde.learning._evaluation import density_and_normal, losses
 from kernelpde.learning._starts import weak_prior
-from kernelpde.learning._states import states, with_free_states
+from kernelpde.learning._states import held_against, states, with_free_states
 from kernelpde.linear_solvers import DenseState
 from kernelpde.problem import extents_of, linearized
 
@@ -209,6 +210,93 @@ def test_states_are_left_free():
     parameters = Parameters.of(problem.kernels, ())
     held = weak_prior(parameters, extents_of(blocks), free=(0,))
     np.testing.assert_allclose(held.spread, [0.35, 0.1, 0.35, 2.0])
+
+
+def test_what_kernels_hold_against_a_solution():
+    rng = np.random.default_rng(8)
+    where, values = np.sort(rng.random((12, 1)), axis=0), rng.standard_normal(12)
+    exact = np.arange(12) < 7
+    problem = kp.Problem(
+        kp.Condition("exact", where[exact], seen, data={"y": values[exact]}),
+        kp.Condition("noisy", where[~exact], seen, data={"y": values[~exact]}, noise=0.3),
+        fields=[kp.Field("u", 2.0 * kp.Gaussian(0.4))],
+    )
+    nugget = 1e-3
+    solution = kp.solve(problem, linear_solver=kp.Dense(nugget=nugget, refinement=0))
+    # With the formulas of a textbook: z = (K + T)⁻¹ y, u = κ z.
+    gram_matrix = 2.0 * np.exp(-((where - where.T) ** 2) / (2 * 0.4**2))
+    noise = np.where(exact, 0.0, 0.3**2)
+    added = noise + nugget * (2.0 + noise)
+    z = np.linalg.solve(gram_matrix + np.diag(added), values)
+    norm, given_way = z @ gram_matrix @ z, np.sum((z**2 * added)[exact])
+    np.testing.assert_allclose(squared_norm(solution, (0,)), norm, rtol=1e-8)
+    np.testing.assert_allclose(nugget_misfit(solution), given_way, rtol=1e-8)
+    assert given_way > 4.0
+    with pytest.warns(UserWarning, match="nugget_misfit should be below 4"):
+        posterior = kp.posterior(solution)
+    np.testing.assert_allclose(posterior.nugget_misfit, given_way, rtol=1e-8)
+    assert squared_norm(solution, ()) == 0.0
+
+
+def wavy(lengthscale, noise=0.02):
+    """-(e^a u')' = 1 with a that is not smooth, and u of a lengthscale to begin with."""
+    rng = np.random.default_rng(6)
+    fine = np.linspace(0, 1, 4001)
+    slope = (0.5 - fine) * np.exp(-0.8 * np.sin(14 * fine))
+    u = np.concatenate([[0], np.cumsum((slope[1:] + slope[:-1]) / 2)]) * (fine[1] - fine[0])
+    weight = np.exp(-0.8 * np.sin(14 * fine))
+    ramp = np.concatenate([[0], np.cumsum((weight[1:] + weight[:-1]) / 2)]) * (fine[1] - fine[0])
+    u -= u[-1] * ramp / ramp[-1]
+    where = np.sort(rng.random(60))
+    y = np.interp(where, fine, u)
+    noise = noise * float(np.sqrt(np.mean(y**2)))
+    return kp.Problem(
+        kp.Condition(
+            "equation",
+            LINE.interior,
+            lambda x, u, a: -jnp.exp(a.value) * (u.laplacian + a.d("x") * u.d("x")) - 1.0,
+        ),
+        kp.Condition("ends", LINE.boundary, zero),
+        kp.Condition(
+            "data",
+            where[:, None],
+            seen,
+            data={"y": y + noise * rng.standard_normal(60)},
+            noise=noise,
+        ),
+        fields=[kp.Field("u", 1.0 * kp.Gaussian(lengthscale)), kp.Field("a", kp.Gaussian(0.15))],
+    )
+
+
+def test_a_kernel_of_a_state_that_is_too_smooth_is_seen_and_mended():
+    x = np.linspace(0.03, 0.97, 40)
+    truth, counts = 0.8 * np.sin(14 * x), {"equation": 60, "ends": 2}
+
+    def covered(posterior):
+        low, high = posterior["a"].interval(x[:, None], 0.95)
+        return float(np.mean((low <= truth) & (truth <= high)))
+
+    solver = kp.Dense(nugget=1e-10, refinement=0)
+    short = kp.posterior(kp.solve(wavy(0.1), counts, linear_solver=solver))
+    assert not short.doubts
+    assert short.nugget_misfit < 1.0
+    assert covered(short) >= 0.9
+    # Twice the lengthscale: data are still where they are expected, a is not where it is.
+    with pytest.warns(UserWarning, match="nugget_misfit"):
+        long = kp.posterior(kp.solve(wavy(0.2), counts, linear_solver=solver))
+    assert "Data are not" not in long.doubts
+    assert covered(long) < 0.5
+    learned = kp.learn(wavy(0.2), counts)
+    assert learned.converged
+    assert held_against(learned.solution) < 0.5
+    found = kp.posterior(learned)
+    assert not found.doubts
+    assert covered(found) >= 0.9
+    # What is held fixed by the user stays where it is.
+    kernels = wavy(0.2).kernels
+    frozen = wavy(0.2).with_kernels((kp.kernels.freeze(kernels[0]), kernels[1]))
+    kept = kp.learn(frozen, counts, throw=False).problem.hyperparameters["u"]
+    assert not kept
 
 
 def test_what_is_learned_from_data_does_not_depend_on_units():

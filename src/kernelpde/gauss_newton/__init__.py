@@ -16,6 +16,8 @@ from kernelpde.gauss_newton._error import ErrorEstimate as ErrorEstimate
 from kernelpde.gauss_newton._error import FieldError as FieldError
 from kernelpde.gauss_newton._error import estimate_error as estimate_error
 from kernelpde.gauss_newton._iteration import cycles as cycles
+from kernelpde.gauss_newton._misfit import nugget_misfit as nugget_misfit
+from kernelpde.gauss_newton._misfit import squared_norm as squared_norm
 from kernelpde.gauss_newton._persistence import load_solution as load_solution
 from kernelpde.gauss_newton._persistence import save_solution as save_solution
 from kernelpde.gauss_newton._persistence import solution_notes as solution_notes

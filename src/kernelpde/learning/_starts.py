@@ -33,6 +33,9 @@ _VARIATION = 0.2
 _HELD = 0.1
 """How far the logarithm of the variance of a state may go: hardly anywhere."""
 
+_FIXED = 0.02
+"""How far that of a lengthscale may go that is held."""
+
 _MANY = 12
 """With more lengthscales than this they are not tried one by one."""
 
@@ -105,13 +108,14 @@ def weak_prior(
     extents: Float[np.ndarray, " d"],
     by_domain: bool = True,
     free: tuple[int, ...] = (),
+    held: tuple[int, ...] = (),
 ) -> Around:
     """What one expects before seeing data: used with a likelihood, which a few data leave flat.
 
     Lengthscales are between a tenth and four tenths of the domain, amplitudes and noise within a
     factor of seven of where they begin, with 95% each; of other hyperparameters nothing is known.
     If not `by_domain`, lengthscales are within a factor of two of where they begin. Variances of
-    fields numbered in `free` stay about where they are.
+    fields numbered in `free` stay about where they are, and lengthscales of those in `held`.
     """
     lengths, variances = lengthscales(parameters), _named(parameters, "log_variance")
     noises = _noises(parameters)
@@ -120,6 +124,8 @@ def weak_prior(
     center = np.where(lengths & by_domain, expected, theta)
     spread = np.where(lengths, 0.35, np.where(noises, 1.0, np.where(variances, 2.0, np.inf)))
     spread[variances & _of_fields(parameters, free)] = _HELD
+    fixed = lengths & _of_fields(parameters, held)
+    center[fixed], spread[fixed] = theta[fixed], _FIXED
     return Around(array(center), array(spread))
 
 

@@ -32,6 +32,7 @@ class Options:
     - `seed`, `sampling`: of the points.
     - `multistart`: whether to look for the best lengthscales to begin with, and around in the end.
     - `free`: numbers of the fields whose variances are held where they leave them free.
+    - `held`: numbers of the fields whose lengthscales are held as well.
     """
 
     validation: AbstractValidation
@@ -43,6 +44,7 @@ class Options:
     multistart: bool = True
     callback: Callable[[LearningRecord], None] | None = None
     free: tuple[int, ...] = ()
+    held: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,6 +122,7 @@ class Task:
                 extents,
                 options.multistart,
                 options.free,
+                options.held,
             )
         names = tuple(condition.name for condition in problem.conditions)
         return Task(

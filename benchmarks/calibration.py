@@ -200,14 +200,26 @@ def source(rng: np.random.Generator, drawn: bool) -> Inverse:
     return in_square(rng, u, f, 60, unknown, lambda x, u, f: -u.laplacian - f.value)
 
 
+def even(rng: np.random.Generator, size: float = 1.0) -> np.ndarray:
+    """The weights of cos(πkx): a draw from the Gaussian process of random lengthscale and size
+    whose slopes vanish at both ends, that of `surface` with its reflections added."""
+    length = np.exp(rng.uniform(np.log(0.12), np.log(0.4)))
+    size = size * np.exp(0.3 * rng.standard_normal())
+    numbers = np.arange(200)
+    power = np.exp(-0.5 * (np.pi * numbers * length) ** 2) * np.where(numbers > 0, 2.0, 1.0)
+    return size * np.sqrt(power / power.sum()) * np.sqrt(2.0) * rng.standard_normal(200)
+
+
 def initial(rng: np.random.Generator, drawn: bool) -> Inverse:
     """u_t = 0.05 u_xx with insulated ends: u at t = 0 from 50 values at 0.02 < t < 0.3."""
-    begin = surface(rng, drawn, 1, 1.0)
-    cells = (np.arange(1024) + 0.5) / 1024
     numbers = np.arange(200)
-    waves = np.cos(np.pi * numbers * cells[:, None])
-    weights = 2 * begin(cells[:, None]) @ waves / 1024
-    weights[0] /= 2
+    if drawn:
+        weights = even(rng)
+    else:
+        cells = (np.arange(1024) + 0.5) / 1024
+        waves = np.cos(np.pi * numbers * cells[:, None])
+        weights = 2 * surface(rng, drawn, 1, 1.0)(cells[:, None]) @ waves / 1024
+        weights[0] /= 2
     where = np.stack([rng.random(50), rng.uniform(0.02, 0.3, 50)], 1)
     decay = np.exp(-0.05 * (np.pi * numbers) ** 2 * where[:, 1:])
     data, noise = noisy(rng, (np.cos(np.pi * numbers * where[:, :1]) * decay) @ weights)
@@ -220,7 +232,7 @@ def initial(rng: np.random.Generator, drawn: bool) -> Inverse:
     )
     x = np.linspace(0.02, 0.98, 49)
     places = np.stack([x, np.zeros(49)], 1)
-    truth = begin(x[:, None]) if drawn else np.cos(np.pi * numbers * x[:, None]) @ weights
+    truth = np.cos(np.pi * numbers * x[:, None]) @ weights
     return Inverse(problem, {"equation": 160, "ends": 40}, "u", places, truth)
 
 

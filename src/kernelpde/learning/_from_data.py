@@ -38,7 +38,8 @@ def with_noise_of_outliers(run: Run) -> Run:
         linear_solver=run.options.linear_solver,
         throw=False,
     )
-    learned = learned_from_data(_weighted_by(alone, first), throw=False)
+    weighted = _weighted_by(alone, first)
+    learned = learned_by(_with_free_states(weighted) or weighted, throw=False)
     return _weighted_by(run, learned.solution)
 
 

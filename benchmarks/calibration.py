@@ -6,17 +6,18 @@
 
 The second is about `rates` alone, beside the posterior with an ODE solver for the same data. The
 last writes tables of `docs/inverse.md` from these results and those of `inverse.py darcy`,
-`laws.py`, `outliers.py` and `sampling.py`.
+`laws.py`, `outliers.py`, `sampling.py` and `adjoint.py`.
 
 Six families of inverse problems, as a user would write them, each with truths drawn from a prior of
 random lengthscale and size (seeds below 30 of each 40), and with truths that are not: steps and
-single bumps, or rates 2.5 deviations from where they are expected (the others). For each the share
-of places where a field lies in its pointwise 50, 80 and 95% interval, or that of its numbers; and
-for drawn truths the probability that the posterior gives to less than the truth at one random
-place, which should be uniform over problems. Truths come from quadrature (`line`), finite volumes
-on 128 x 128 cells (`darcy`, `source`), a Fourier series (`initial`), and scipy's Radau (`rates`,
-`front`): all with errors far below the noise. `best` is the posterior with hyperparameters at their
-best values. Seeds from 1000 were used to choose how free states are, those of the results were not.
+single bumps, or rates 2.5 deviations from where they are expected (the others). Drawn initial
+values have no slope at the ends, as their problem demands. For each the share of places where a
+field lies in its pointwise 50, 80 and 95% interval, or that of its numbers; and for drawn truths
+the probability that the posterior gives to less than the truth at one random place, which should be
+uniform over problems. Truths come from quadrature (`line`), finite volumes on 128 x 128 cells
+(`darcy`, `source`), a Fourier series (`initial`), and scipy's Radau (`rates`, `front`): all with
+errors far below the noise. `best` is the posterior with hyperparameters at their best values. Seeds
+from 1000 were used to choose how free states are, those of the results were not.
 """
 
 import argparse
@@ -590,6 +591,22 @@ def outliers_table() -> str:
     return "\n".join(["", *lines, ""])
 
 
+def adjoint_table() -> str:
+    """That of `adjoint.py`."""
+    found = json.loads((RESULTS / "inverse-adjoint.json").read_text())["summary"]
+    lines = [
+        "| | problems | relative error | in 95% | CPU seconds | lines |",
+        "|---|---|---|---|---|---|",
+    ]
+    for name, about in found.items():
+        lines.append(
+            f"| {name} | {about['problems']} | {about['median relative error']:.3f} | "
+            f"{about['inside 95%']:.1%} | {about['median CPU seconds']:.1f} | {about['lines']} |"
+        )
+    note = "Medians, and the mean of shares. `python benchmarks/adjoint.py`"
+    return "\n".join([*lines, "", note, ""])
+
+
 def page() -> None:
     """Write the tables of the page."""
     text = PAGE.read_text()
@@ -598,6 +615,7 @@ def page() -> None:
         ("sampling", sampling_table()),
         ("outliers", outliers_table()),
         ("darcy", darcy_table()),
+        ("adjoint", adjoint_table()),
         ("calibration", f"{table()}\n\n{rates_line()}"),
     ):
         begin = f"<!-- {mark}, written by benchmarks/calibration.py -->"

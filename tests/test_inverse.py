@@ -299,6 +299,35 @@ def test_a_kernel_of_a_state_that_is_too_smooth_is_seen_and_mended():
     assert not kept
 
 
+@pytest.mark.parametrize("periodic", [True, False])
+def test_states_are_suited_with_periods_learned_noise_and_own_points(periodic):
+    rng = np.random.default_rng(0)
+    where = rng.random((40, 1))
+    y = np.sin(2 * np.pi * where[:, 0]) + 0.01 * rng.standard_normal(40)
+
+    def equation(x, u, r):
+        return -u.laplacian + r * u.value - (4 * jnp.pi**2 + 30.0) * jnp.sin(2 * jnp.pi * x[0])
+
+    circle = kp.Box(x=(0, 1), periodic="x")
+    inside, ends = np.linspace(0, 1, 41)[1:-1, None], np.array([[0.0], [1.0]])
+    conditions = (
+        [kp.Condition("equation", circle.interior, equation)]
+        if periodic
+        else [kp.Condition("equation", inside, equation), kp.Condition("ends", ends, zero)]
+    )
+    problem = kp.Problem(
+        *conditions,
+        kp.Condition("data", where, seen, data={"y": y}, noise=kp.LearnedNoise(0.03)),
+        fields=[kp.Field("u", 1.0 * kp.Gaussian(0.6)), kp.Parameter("r", 20.0, 15.0)],
+    )
+    learned = kp.learn(problem, {"equation": 40} if periodic else None)
+    assert learned.converged
+    assert held_against(learned.solution) < 1.0
+    found = kp.posterior(learned)
+    assert not found.doubts
+    assert abs(found.parameters["r"].mean - 30.0) < 2.5 * found.parameters["r"].deviation
+
+
 def test_what_is_learned_from_data_does_not_depend_on_units():
     rng = np.random.default_rng(4)
     where = rng.random((25, 1))

@@ -87,9 +87,10 @@ def all_numbers(tree: Any) -> dict[str, Any]:
     return hyperparameters(_thawed(tree))
 
 
-def stretched(tree: Any, factor: float) -> Any:
-    """Kernels with all their lengthscales multiplied, held ones too; `None` if there are none."""
-    thawed, found = _thawed(tree), []
+def stretched(tree: Any, factor: float, *, held: bool = True) -> Any:
+    """Kernels with all their lengthscales multiplied, and those that are `held` unless told
+    otherwise; `None` if there are none."""
+    thawed, found = _thawed(tree) if held else tree, []
 
     def one(path: Any, leaf: Any) -> Any:
         if not path or getattr(path[-1], "name", "") != "log_lengthscale":

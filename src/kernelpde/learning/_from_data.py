@@ -11,7 +11,6 @@ from kernelpde.learning._learned import Learned
 from kernelpde.learning._run import WORTHLESS, Run, finished, learned_by, reached, steps
 from kernelpde.learning._state import LearningState
 from kernelpde.learning._states import (
-    free_enough,
     states,
     with_free_states,
     with_suited_states,
@@ -84,10 +83,11 @@ def learned_from_data(run: Run, throw: bool) -> Learned:
 def _with_suited_states(run: Run, state: LearningState, learned: Learned) -> Learned:
     """The same with lengthscales of states that suit points and leave states free, the other
     hyperparameters learned again."""
-    found = states(learned.problem)
+    if run.options.regularizer is not None:
+        # Lengthscales are held by the prior that is there otherwise.
+        return learned
+    options = replace(run.options, held=states(learned.problem))
     for _ in range(_AGAIN):
-        if run.options.regularizer is not None or free_enough(learned.solution):
-            break
 
         def solved(problem: Problem, start: Solution, learned: Learned = learned) -> Solution:
             return solve(
@@ -103,7 +103,6 @@ def _with_suited_states(run: Run, state: LearningState, learned: Learned) -> Lea
         suited = with_suited_states(learned.solution, solved)
         if suited is None:
             break
-        options = replace(run.options, held=found)
         again = run._replace(problem=suited.problem, options=options, start=suited)
         task, state = steps(again, None, state)
         other = finished(task, state, run.method.final, suited, throw=False)

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from kernelpde.gauss_newton import RESULT, Solution, nugget_misfit, squared_norm
+from kernelpde.kernels import stretched
 from kernelpde.learning.validation import data_conditions
 from kernelpde.problem import Collocation, Problem, mean_squares
 
@@ -79,35 +80,31 @@ def held_against(solution: Solution) -> float:
         return np.inf
     problem = solution.problem
     assert isinstance(problem.kernels, tuple)
-    sized = tuple(n for n in states(problem) if _leaves(problem.kernels[n], is_variance))
+    sized = tuple(n for n in states(problem) if _has_variance(problem.kernels[n]))
     return squared_norm(solution, sized) + nugget_misfit(solution)
-
-
-def free_enough(solution: Solution) -> bool:
-    """Whether states are determined by conditions and data alone, and conditions are met."""
-    return not held_against(solution) > _HELD_AGAINST
 
 
 def with_suited_states(
     solution: Solution, solved: Callable[[Problem, Solution], Solution]
 ) -> Solution | None:
     """A solution with lengthscales of states so short that little is held against them, and not
-    shorter than points allow; `None` if there is nothing to be gained.
+    shorter than points allow; `None` if there is nothing to be gained, or they are free as it is.
 
     **Arguments:**
 
     - `solution`: with lengthscales as they were learned.
     - `solved`: a solution with other kernels, from where to start.
     """
-    problem = solution.problem
-    assert isinstance(problem.kernels, tuple)
-    if not any(_leaves(problem.kernels[n], _is_lengthscale) for n in states(problem)):
+    best, least = None, held_against(solution)
+    if not least > _HELD_AGAINST:
         return None
     too_short = solution.result is RESULT.not_met_between
     factor = 1.0 / _SHORTER if too_short else _SHORTER
-    best, least = None, held_against(solution)
     for times in range(1, 1 + (_TIMES // 2 if too_short else _TIMES)):
-        tried = solved(_stretched(problem, factor**times), best or solution)
+        problem = _stretched(solution.problem, factor**times)
+        if problem is None:
+            break
+        tried = solved(problem, best or solution)
         if tried.result is RESULT.not_met_between and not too_short:
             break
         against = held_against(tried)
@@ -118,25 +115,22 @@ def with_suited_states(
     return best
 
 
-def _stretched(problem: Problem, by: float) -> Problem:
-    """The same with lengthscales of states multiplied by a number."""
+def _stretched(problem: Problem, by: float) -> Problem | None:
+    """The same with lengthscales of states multiplied, but for those held; `None` without any."""
     assert isinstance(problem.kernels, tuple)
-    kernels = list(problem.kernels)
-    for number in states(problem):
-        kernels[number] = jax.tree_util.tree_map_with_path(
-            lambda path, leaf: leaf + jnp.log(by) if _is_lengthscale(path) else leaf,
-            kernels[number],
+    changed = {n: stretched(problem.kernels[n], by, held=False) for n in states(problem)}
+    if all(kernel is None for kernel in changed.values()):
+        return None
+    return problem.with_kernels(
+        tuple(
+            kernel if changed.get(n) is None else changed[n]
+            for n, kernel in enumerate(problem.kernels)
         )
-    return problem.with_kernels(tuple(kernels))
+    )
 
 
-def _leaves(tree: Any, which: Callable[[Any], bool]) -> list[Any]:
-    return [leaf for path, leaf in jax.tree_util.tree_leaves_with_path(tree) if which(path)]
-
-
-def _is_lengthscale(path: Any) -> bool:
-    """Whether a leaf of a kernel, by its path, is the logarithm of a lengthscale."""
-    return bool(path) and getattr(path[-1], "name", "") == "log_lengthscale"
+def _has_variance(kernel: Any) -> bool:
+    return any(is_variance(path) for path, _ in jax.tree_util.tree_leaves_with_path(kernel))
 
 
 def is_variance(path: Any) -> bool:

@@ -5,6 +5,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy.optimize import minimize_scalar
+from scipy.stats import multivariate_normal
 
 import kernelpde as kp
 from kernelpde.functionals import concatenate, gram
@@ -19,6 +21,7 @@ from kernelpde.learning import (
     outer_roots,
 )
 from kernelpde.learning._evaluation import loss_and_gradient, loss_and_normal, losses
+from kernelpde.learning._outer import density, evidence, kernel_flow, squares
 from kernelpde.linear_solvers import DenseState
 from kernelpde.problem import linearized
 
@@ -35,9 +38,7 @@ def state(problem, blocks, seed=0):
     return Linearization(entries, jnp.zeros(sum(len(b.points) for b in blocks)))
 
 
-def setting(
-    kernel=KERNEL, noise=0.0, nugget=1e-6, folds=None, regularizer=None, standardized=False
-):
+def setting(kernel=KERNEL, noise=0.0, nugget=1e-6, folds=None, regularizer=None, judge=squares):
     square = kp.Box(x=(0, 1), y=(0, 1))
     problem = kp.Problem(
         kp.Condition(
@@ -58,7 +59,7 @@ def setting(
     solver = DenseState(kp.Dense(nugget=nugget, refinement=0))
     parameters = Parameters.of(problem.kernels)
     return problem, Loss(
-        parameters, rows, validation, weights, solver, regularizer, folds or (), standardized
+        parameters, rows, validation, weights, solver, regularizer, folds or (), judge
     )
 
 
@@ -72,8 +73,10 @@ FOLDS = tuple(np.array_split(np.random.default_rng(3).permutation(60), 4))
         {"noise": 0.3},
         {"folds": FOLDS},
         {"folds": "one"},
-        {"folds": FOLDS, "standardized": True},
-        {"folds": "one", "standardized": True},
+        {"folds": FOLDS, "judge": density},
+        {"folds": "one", "judge": density},
+        {"folds": "one", "judge": evidence, "noise": 0.3},
+        {"folds": FOLDS[:1], "judge": kernel_flow},
         {"regularizer": kp.LogNormal(0.5, 2.0)},
         {"regularizer": kp.L2(0.3)},
         {"regularizer": kp.L1(0.3)},
@@ -85,6 +88,8 @@ FOLDS = tuple(np.array_split(np.random.default_rng(3).permutation(60), 4))
         "leave-one-out",
         "folds-std",
         "one-std",
+        "evidence",
+        "kernel-flow",
         "log-normal",
         "l2",
         "l1",
@@ -185,7 +190,7 @@ def test_leave_one_out_from_one_factorization_equals_refits():
 @pytest.mark.parametrize("folds", [FOLDS, tuple(np.arange(60)[:, None])], ids=["folds", "one"])
 def test_standardized_folds_are_the_predictive_density_at_its_best_amplitude(folds):
     """min over a of Σ_F -log N(b_F; mean, a² cov) from refits, against the loss."""
-    problem, loss = setting(noise=0.3, nugget=1e-4, folds=FOLDS, standardized=True)
+    problem, loss = setting(noise=0.3, nugget=1e-4, folds=FOLDS, judge=density)
     loss = eqx.tree_at(lambda x: x.row_weights, loss, jnp.ones(60))
     if len(folds) == 60:
         loss = eqx.tree_at(lambda x: x.folds, loss, ())
@@ -193,17 +198,73 @@ def test_standardized_folds_are_the_predictive_density_at_its_best_amplitude(fol
     union = concatenate(rows.batches)
     matrix = np.asarray(gram(problem.kernels, union, union)) + np.diag(rows.variance)
     matrix += solver.nugget * np.diag(np.diag(matrix))
-    squares, logdet = 0.0, 0.0
+    summed, logdet = 0.0, 0.0
     for fold in folds:
         kept = np.setdiff1d(np.arange(60), fold)
         gain = np.linalg.solve(matrix[np.ix_(kept, kept)], matrix[np.ix_(kept, fold)]).T
         covariance = matrix[np.ix_(fold, fold)] - gain @ matrix[np.ix_(kept, fold)]
         miss = np.asarray(rows.target)[fold] - gain @ np.asarray(rows.target)[kept]
-        squares += miss @ np.linalg.solve(covariance, miss)
+        summed += miss @ np.linalg.solve(covariance, miss)
         logdet += np.linalg.slogdet(covariance)[1]
-    expected = 0.5 * squares / 60 * np.exp(logdet / 60)
+    expected = 0.5 * summed / 60 * np.exp(logdet / 60)
     found = loss_and_gradient(jnp.asarray(loss.parameters.vector), loss)[0]
     assert float(found) == pytest.approx(expected, rel=1e-7)
+
+
+def lifted(problem, loss):
+    """P, by NumPy."""
+    union = concatenate(loss.rows.batches)
+    matrix = np.asarray(gram(problem.kernels, union, union)) + np.diag(loss.rows.variance)
+    return matrix + loss.plan.nugget * np.diag(np.diag(matrix))
+
+
+def test_evidence_is_that_of_a_normal_distribution():
+    """min over s of -log N(b; 0, s² P), by SciPy; its information by the mean of many b."""
+    problem, loss = setting(noise=0.3, nugget=1e-4, folds=FOLDS, judge=evidence)
+    theta, matrix = jnp.asarray(loss.parameters.vector), lifted(problem, loss)
+    target = np.asarray(loss.rows.target)
+    lowest = minimize_scalar(
+        lambda t: -multivariate_normal(cov=np.exp(2 * t) * matrix).logpdf(target),
+        bounds=(-6, 6),
+        options={"xatol": 1e-9},
+    ).fun
+    value, _, normal, _ = loss_and_normal(theta, loss)
+    found = 0.5 * 60 * (np.log(2 * value) + 1 + np.log(2 * np.pi))
+    assert found == pytest.approx(lowest, rel=1e-9)
+
+    # Half of tr(P⁻¹ ∂P P⁻¹ ∂P) less what the amplitude takes, with ∂P by differences.
+    step = 1e-4
+    slopes = []
+    for e in np.eye(len(theta)):
+        moved = [
+            problem.with_kernels(loss.parameters.kernels(theta + s * e)) for s in (step, -step)
+        ]
+        up, down = (lifted(p, loss) for p in moved)
+        slopes.append(np.linalg.solve(matrix, (up - down) / (2 * step)))
+    traces = np.array([np.trace(a) for a in slopes])
+    expected = np.array([[np.sum(a * b.T) for b in slopes] for a in slopes]) / 2
+    expected -= np.outer(traces, traces) / (2 * 60)
+    draws = np.random.default_rng(0).multivariate_normal(np.zeros(60), matrix, 400)
+    total = np.zeros_like(expected)
+    for b in draws:
+        other = eqx.tree_at(lambda x: x.rows.target, loss, jnp.asarray(b))
+        value, gradient, normal, _ = loss_and_normal(theta, other)
+        # Of log J from J, without the square of the gradient that the first root brings.
+        total += (normal / value - np.outer(gradient, gradient) / (2 * value**2)) * 30
+    scale = np.sqrt(np.diag(expected))
+    np.testing.assert_allclose(
+        total / 400 / np.outer(scale, scale), expected / np.outer(scale, scale), atol=0.15
+    )
+
+
+def test_kernel_flow_is_what_half_of_the_rows_lose():
+    problem, loss = setting(noise=0.3, nugget=1e-4, folds=FOLDS[:1], judge=kernel_flow)
+    kept = np.setdiff1d(np.arange(60), FOLDS[0])
+    matrix, target = lifted(problem, loss), np.asarray(loss.rows.target)
+    whole = target @ np.linalg.solve(matrix, target)
+    half = target[kept] @ np.linalg.solve(matrix[np.ix_(kept, kept)], target[kept])
+    value = loss_and_gradient(jnp.asarray(loss.parameters.vector), loss)[0]
+    assert 2 * float(value) == pytest.approx(1 - half / whole, rel=1e-8)
 
 
 def test_compiled_once_for_all_linearizations():

@@ -3,12 +3,14 @@
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy.stats import multivariate_normal
 
 import kernelpde as kp
 from kernelpde.functionals import Functionals, Term, evaluation, gram, gram_diagonal
 from kernelpde.gauss_newton import nugget_misfit, squared_norm
 from kernelpde.learning import Loss, Parameters
 from kernelpde.learning._evaluation import density_and_normal, losses
+from kernelpde.learning._predictive import each_in_turn
 from kernelpde.learning._starts import weak_prior
 from kernelpde.learning._states import held_against, states, with_free_states
 from kernelpde.linear_solvers import DenseState
@@ -144,6 +146,19 @@ def test_predictive_density_equals_refits_and_has_its_gradient(noise):
     moves = np.concatenate([step * np.eye(len(theta)), -step * np.eye(len(theta))])
     values, _, _ = losses(jnp.asarray(theta + moves), loss)
     up, down = np.split(np.asarray(values), 2)
+    np.testing.assert_allclose(gradient, (up - down) / (2 * step), rtol=1e-5, atol=1e-6)
+    assert np.all(np.linalg.eigvalsh(np.asarray(normal)) > -1e-9)
+
+    # All data at once: the density of data and equations over that of equations.
+    joint = Loss(
+        parameters, rows, None, jnp.ones(0), plan, None, data=(0,), predictions=each_in_turn
+    )
+    value, gradient, normal, _ = density_and_normal(jnp.asarray(theta), joint)
+    equations = matrix[9:, 9:]
+    both, alone = multivariate_normal(cov=matrix), multivariate_normal(cov=equations)
+    expected = alone.logpdf(target[9:]) - both.logpdf(target) - 4.5 * np.log(2 * np.pi)
+    assert float(value) == pytest.approx(expected, rel=1e-7)
+    up, down = np.split(np.asarray(losses(jnp.asarray(theta + moves), joint)[0]), 2)
     np.testing.assert_allclose(gradient, (up - down) / (2 * step), rtol=1e-5, atol=1e-6)
     assert np.all(np.linalg.eigvalsh(np.asarray(normal)) > -1e-9)
 

@@ -53,8 +53,15 @@ def test_every_start_ends_near_the_best_lengthscale():
 
 @pytest.mark.parametrize(
     "validation",
-    [kp.Resampled(), kp.KFold(), kp.KFold(5), kp.HeldOut(batch=150)],
-    ids=["fresh", "leave-one-out", "folds", "batches"],
+    [
+        kp.Resampled(),
+        kp.KFold(),
+        kp.KFold(5),
+        kp.HeldOut(batch=150),
+        kp.learning.Evidence(),
+        kp.learning.KernelFlow(),
+    ],
+    ids=["fresh", "leave-one-out", "folds", "batches", "evidence", "flow"],
 )
 def test_every_plan_ends_near_the_best_lengthscale(validation):
     learned, error = final_error(elliptic(1.0), validation=validation)

@@ -26,7 +26,9 @@ from kernelpde.learning._outer import leave_one_out_residual as leave_one_out_re
 from kernelpde.learning._pictures import LearningHistory as LearningHistory
 from kernelpde.learning._record import LearningRecord as LearningRecord
 from kernelpde.learning._result import LEARNING as LEARNING
+from kernelpde.learning.validation import Evidence as Evidence
 from kernelpde.learning.validation import HeldOut as HeldOut
+from kernelpde.learning.validation import KernelFlow as KernelFlow
 from kernelpde.learning.validation import KFold as KFold
 from kernelpde.learning.validation import LeaveOneOutPredictive as LeaveOneOutPredictive
 from kernelpde.learning.validation import Resampled as Resampled

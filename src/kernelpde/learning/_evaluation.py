@@ -16,14 +16,11 @@ from kernelpde.functionals import Kernels, everywhere, gram_diagonal
 from kernelpde.learning._inner import inner_map
 from kernelpde.learning._outer import (
     AbstractRegularizer,
-    fold_residual,
+    Judge,
     held_out_residual,
-    leave_one_out_residual,
-    profiled,
-    standardized_folds,
-    standardized_leave_one_out,
+    squares,
 )
-from kernelpde.learning._predictive import judged, predictive
+from kernelpde.learning._predictive import Predictions, each_given_all, judged, predictive
 from kernelpde.linear_solvers import (
     AbstractLinearSolution,
     AbstractLinearSolverState,
@@ -88,8 +85,9 @@ class Loss(eqx.Module):
     - `plan`: of the solver of the inner problem.
     - `regularizer`: R(θ), if any.
     - `folds`: row numbers, empty to leave out one row at a time.
-    - `standardized`: whether misses of rows left out are divided by their standard deviation.
-    - `data`: the numbers of the conditions that are data, if the loss is their predictive density.
+    - `judge`: what is made of the inner solution where there are no validation points.
+    - `data`: the numbers of the conditions that are data, if the loss is their density.
+    - `predictions`: from what each of them is foretold.
     - `near`: what the plan knows about the validation points.
     """
 
@@ -100,8 +98,9 @@ class Loss(eqx.Module):
     plan: AbstractLinearSolverState
     regularizer: AbstractRegularizer | None
     folds: tuple[np.ndarray, ...] = ()
-    standardized: bool = eqx.field(static=True, default=False)
+    judge: Judge = eqx.field(static=True, default=squares)
     data: tuple[int, ...] | None = eqx.field(static=True, default=None)
+    predictions: Predictions = eqx.field(static=True, default=each_given_all)
     near: tuple[Nearby | None, ...] = (None,)
 
     def rows_at(self, theta: Float[Array, " p"]) -> LinearizedProblem:
@@ -144,24 +143,11 @@ def outer_roots(
         residual = held_out_residual(kernels, inner, loss.validation, loss.near, keep)
         seen, roots = residual + loss.validation.target, weights * residual
     else:
-        roots = _left_out(inner, loss)
+        assert isinstance(inner, DenseSolution)
+        roots = loss.judge(inner, loss.folds, weights)
     if loss.regularizer is not None:
         roots = jnp.concatenate([roots, loss.regularizer.roots(theta)])
     return roots, _reached(inner, seen)
-
-
-def _left_out(inner: AbstractLinearSolution, loss: Loss) -> Float[Array, " M"]:
-    """What rows miss when they are predicted from the others."""
-    assert isinstance(inner, DenseSolution)
-    if loss.standardized:
-        misses = (
-            standardized_folds(inner, loss.folds)
-            if loss.folds
-            else standardized_leave_one_out(inner)
-        )
-        return profiled(*misses, loss.row_weights**2)
-    residual = fold_residual(inner, loss.folds) if loss.folds else leave_one_out_residual(inner)
-    return loss.row_weights * residual
 
 
 def _reached(inner: AbstractLinearSolution, seen: Float[Array, " N"]) -> Reached:
@@ -178,7 +164,7 @@ def outer_loss(theta: Float[Array, " p"], loss: Loss) -> tuple[Float[Array, ""],
         roots, reached = outer_roots(theta, loss)
         return 0.5 * (roots @ roots), reached
     kernels, rows = loss.parameters.kernels(theta), loss.rows_at(theta)
-    value, inner = predictive(kernels, rows, loss.plan, loss.data)
+    value, inner = predictive(kernels, rows, loss.plan, loss.data, loss.predictions)
     penalty = _penalty(theta, loss)
     return value + 0.5 * (penalty @ penalty), _reached(inner, inner.image)
 
@@ -191,7 +177,7 @@ def density_and_normal(theta: Float[Array, " p"], loss: Loss):
     def model(t: Float[Array, " p"]) -> tuple[Kernels, LinearizedProblem]:
         return loss.parameters.kernels(t), loss.rows_at(t)
 
-    found = judged(theta, model, loss.plan, loss.data)
+    found = judged(theta, model, loss.plan, loss.data, loss.predictions)
     penalty, pull = jax.vjp(lambda t: _penalty(t, loss), theta)
     slopes = jax.jacfwd(lambda t: _penalty(t, loss))(theta)
     return (

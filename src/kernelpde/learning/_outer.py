@@ -1,9 +1,11 @@
 """The outer problem: how well a state generalizes, as a vector whose squares are to be small."""
 
 import abc
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TypeAlias
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy.linalg import solve_triangular
@@ -14,6 +16,12 @@ from kernelpde.errors import InputError
 from kernelpde.functionals import Kernels
 from kernelpde.linear_solvers import AbstractLinearSolution, DenseSolution, Nearby
 from kernelpde.problem import LinearizedProblem
+
+Folds: TypeAlias = Sequence[Array | np.ndarray]
+"""The row numbers of each fold; none to leave out one row at a time."""
+
+Judge: TypeAlias = Callable[[DenseSolution, Folds, Float[Array, " M"]], Float[Array, " q"]]
+"""From the solution with all rows, folds of these and their weights to roots."""
 
 
 def held_out_residual(
@@ -35,7 +43,7 @@ def leave_one_out_residual(inner: DenseSolution) -> Float[Array, " M"]:
     return -inner.weights / inner.system.inverse_diagonal()
 
 
-def fold_residual(inner: DenseSolution, folds: Sequence[Array | np.ndarray]) -> Float[Array, " M"]:
+def fold_residual(inner: DenseSolution, folds: Folds) -> Float[Array, " M"]:
     """What the rows of each fold miss when they are predicted from all other folds.
 
     By the block inverse identity r_F = -((P⁻¹)_FF)⁻¹ z_F: one factorization serves all folds.
@@ -60,7 +68,7 @@ def standardized_leave_one_out(
 
 
 def standardized_folds(
-    inner: DenseSolution, folds: Sequence[Array | np.ndarray]
+    inner: DenseSolution, folds: Folds
 ) -> tuple[Float[Array, " M"], Float[Array, " M"]]:
     """As `standardized_leave_one_out`, fold by fold: L⁻¹ z_F and -log Lᵢᵢ, (P⁻¹)_FF = L Lᵀ."""
     found, scales = jnp.zeros_like(inner.weights), jnp.zeros_like(inner.weights)
@@ -87,8 +95,60 @@ def profiled(
     return jnp.sqrt(share) * standardized * jnp.exp(jnp.sum(share * scales))
 
 
+def squares(inner: DenseSolution, folds: Folds, weights: Float[Array, " M"]) -> Float[Array, " M"]:
+    """What rows miss, left out fold by fold or one at a time, as it is."""
+    residual = fold_residual(inner, folds) if folds else leave_one_out_residual(inner)
+    return weights * residual
+
+
+def density(inner: DenseSolution, folds: Folds, weights: Float[Array, " M"]) -> Float[Array, " M"]:
+    """The predictive density of rows left out, with the best common amplitude: see `profiled`."""
+    misses = standardized_folds(inner, folds) if folds else standardized_leave_one_out(inner)
+    return profiled(*misses, weights**2)
+
+
+def evidence(
+    inner: DenseSolution, folds: Folds, weights: Float[Array, " M"]
+) -> Float[Array, " M+1"]:
+    """ρ with ½ ‖ρ‖² = ½ (bᵀ P⁻¹ b / M) |P|^(1 / M) =: J, whose logarithm falls with the evidence.
+
+    It is the density of all rows at once, b ~ N(0, s² P), at the best s² = bᵀ P⁻¹ b / M. Only the
+    first entry is not zero; the others bring what is missing of the curvature of log J to JᵀJ: the
+    average of observed and expected information (Gilmour, Thompson and Cullis 1995), here
+
+        (∂P z)ᵀ P⁻¹ (∂P z) / (M bᵀz) - (zᵀ ∂P z / (M bᵀz))²,    z = P⁻¹ b,
+
+    which needs products with ∂P alone, where the expected one needs P⁻¹ ∂P.
+    """
+    del folds, weights
+    system, z, count = inner.system, inner.weights, len(inner.weights)
+    energy = inner.image @ z + system.added @ z**2
+    value = energy / count * jnp.exp(system.logdet() / count)
+    held = jax.lax.stop_gradient(z)
+    moved = system.matrix @ held + system.added * held
+    half = jax.lax.stop_gradient(system).solve_half((moved - jax.lax.stop_gradient(moved))[:, None])
+    along = jax.lax.stop_gradient(system).solve_half(jax.lax.stop_gradient(moved)[:, None])[:, 0]
+    rest = half[:, 0] - along * (along @ half[:, 0]) / (along @ along)
+    scale = jnp.sqrt(jax.lax.stop_gradient(value / (2.0 * energy)))
+    return jnp.concatenate([jnp.sqrt(value)[None], scale * rest])
+
+
+def kernel_flow(
+    inner: DenseSolution, folds: Folds, weights: Float[Array, " M"]
+) -> Float[Array, " M"]:
+    """ρ with ‖ρ‖² = 1 - ‖u_c‖² / ‖u‖² for the solution u_c without the rows of the one fold.
+
+    Kernel flows (Owhadi and Yoo 2019). With F the rows left out,
+    bᵀ P⁻¹ b - b_cᵀ P_cc⁻¹ b_c = z_Fᵀ ((P⁻¹)_FF)⁻¹ z_F.
+    """
+    del weights
+    z = inner.weights
+    misses, _ = standardized_folds(inner, folds)
+    return misses / jnp.sqrt(inner.image @ z + inner.system.added @ z**2)
+
+
 def _inverse_blocks(
-    inner: DenseSolution, folds: Sequence[Array | np.ndarray]
+    inner: DenseSolution, folds: Folds
 ) -> Iterator[tuple[Array | np.ndarray, Float[Array, "_ _"]]]:
     """(P⁻¹)_FF for each fold F."""
     for fold in folds:

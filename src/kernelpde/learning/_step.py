@@ -132,9 +132,10 @@ def outer_loss_at(
         array(weights),
         choice.plan,
         _regularizer(task, state, len(weights)),
-        task.plan.folds(len(rows.target), task.options.seed),
-        task.plan.standardized,
+        task.plan.folds(len(rows.target), task.options.seed, len(state.history)),
+        task.plan.judge,
         task.data,
+        task.plan.predictions,
         () if blocks is None else choice.plan.nearby(blocks),
     )
     return Outer(loss, blocks, view), replace(state, random=random, announced=type(choice.plan))

@@ -42,15 +42,28 @@ class AbstractLeftOut(eqx.Module):
     ) -> tuple[Float[Array, "p d"], Float[Array, "p d"]]:
         """The derivatives of z and p in each entry of θ."""
 
+    @property
+    def joint(self) -> Float[Array, "d d"]:
+        """The block of P⁻¹ that belongs to these rows."""
+        raise NotImplementedError(f"{type(self).__name__} has no blocks of the inverse.")
+
+    def joint_slopes(
+        self, model: Model, theta: Float[Array, " p"]
+    ) -> tuple[Float[Array, "p d"], Float[Array, "p d d"]]:
+        """The derivatives of z and of this block in each entry of θ."""
+        raise NotImplementedError(f"{type(self).__name__} has no blocks of the inverse.")
+
 
 class DenseLeftOut(AbstractLeftOut):
     """From columns of P⁻¹.
 
-    With C = (P⁻¹)_d the columns of the rows in question, ∂z_d = -Cᵀ ∂P z and ∂p = -diag(Cᵀ ∂P C).
+    With C = (P⁻¹)_d the columns of the rows in question, ∂z_d = -Cᵀ ∂P z and ∂B = -Cᵀ ∂P C for the
+    block B of P⁻¹ with diagonal p.
 
     **Attributes:** as for `AbstractLeftOut`, and
 
     - `columns`: C.
+    - `numbers`: of the rows in question.
     - `every`: z of all rows.
     - `nugget`: of P.
     """
@@ -58,6 +71,7 @@ class DenseLeftOut(AbstractLeftOut):
     weights: Float[Array, " d"]
     precision: Float[Array, " d"]
     columns: Float[Array, "M d"]
+    numbers: Int[np.ndarray, " d"]
     every: Float[Array, " M"]
     nugget: Float[Array, ""]
 
@@ -69,11 +83,27 @@ class DenseLeftOut(AbstractLeftOut):
         half = system.solve_half(unit.at[numbers, jnp.arange(len(numbers))].set(1.0))
         columns = system.solve_other_half(half)
         precision = jnp.sum(half**2, axis=0)
-        return DenseLeftOut(weights[numbers], precision, columns, weights, system.nugget)
+        return DenseLeftOut(weights[numbers], precision, columns, numbers, weights, system.nugget)
+
+    @property
+    def joint(self) -> Float[Array, "d d"]:
+        return self.columns[self.numbers]
 
     def slopes(
         self, model: Model, theta: Float[Array, " p"]
     ) -> tuple[Float[Array, "p d"], Float[Array, "p d"]]:
+        def diagonal(times: Float[Array, "M d"]) -> Float[Array, " d"]:
+            return -jnp.sum(self.columns * times, axis=0)
+
+        return self._slopes(model, theta, diagonal)
+
+    def joint_slopes(
+        self, model: Model, theta: Float[Array, " p"]
+    ) -> tuple[Float[Array, "p d"], Float[Array, "p d d"]]:
+        return self._slopes(model, theta, lambda times: -self.columns.T @ times)
+
+    def _slopes(self, model: Model, theta: Float[Array, " p"], of_inverse: Callable) -> tuple:
+        """∂z_d, and what is made of ∂P C."""
         vectors = jnp.concatenate([self.columns, self.every[:, None]], axis=1)
         vectors = jax.lax.stop_gradient(vectors)
 
@@ -82,9 +112,9 @@ class DenseLeftOut(AbstractLeftOut):
             added = added_to(kernels, rows, jax.lax.stop_gradient(self.nugget))
             return gram_of_blocks(kernels, rows.batches) @ vectors + added[:, None] * vectors
 
-        def along(direction: Float[Array, " p"]) -> tuple[Float[Array, " d"], Float[Array, " d"]]:
+        def along(direction: Float[Array, " p"]) -> tuple[Float[Array, " d"], Array]:
             times = jax.jvp(product, (theta,), (direction,))[1]
-            return -self.columns.T @ times[:, -1], -jnp.sum(self.columns * times[:, :-1], axis=0)
+            return -self.columns.T @ times[:, -1], of_inverse(times[:, :-1])
 
         return jax.lax.map(along, jnp.eye(len(theta)))
 

@@ -1,5 +1,7 @@
 """Where the outer loss is measured: points of its own, folds of the training points, or data."""
 
+from kernelpde.learning.validation._evidence import Evidence as Evidence
+from kernelpde.learning.validation._evidence import KernelFlow as KernelFlow
 from kernelpde.learning.validation._held_out import HeldOut as HeldOut
 from kernelpde.learning.validation._held_out import Resampled as Resampled
 from kernelpde.learning.validation._held_out import can_hold_out as can_hold_out

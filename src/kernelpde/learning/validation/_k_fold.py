@@ -34,8 +34,9 @@ class KFold(AbstractValidation):
     def needs(self) -> frozenset[str]:
         return frozenset({"folds"})
 
-    def folds(self, rows: int, seed: int) -> tuple[np.ndarray, ...]:
-        """Drawn at random."""
+    def folds(self, rows: int, seed: int, step: int) -> tuple[np.ndarray, ...]:
+        """Drawn at random, the same for all steps."""
+        del step
         if self.count is None:
             return ()
         if self.count > rows:

@@ -8,6 +8,8 @@ import equinox as eqx
 import numpy as np
 
 from kernelpde.checking import named, real_number, whole_number
+from kernelpde.learning._outer import Judge, density, squares
+from kernelpde.learning._predictive import Predictions, each_given_all
 from kernelpde.problem import Collocation, Problem
 
 Left = tuple[np.ndarray | None, ...]
@@ -55,6 +57,16 @@ class AbstractValidation(eqx.Module):
         """Whether misses are divided by their standard deviation."""
         return False
 
+    @property
+    def judge(self) -> Judge:
+        """What is made of the solution with all rows, where there are no points."""
+        return density if self.standardized else squares
+
+    @property
+    def predictions(self) -> Predictions:
+        """From what each datum is foretold, where the loss is the density of data."""
+        return each_given_all
+
     def left_out(self, problem: Problem, blocks: tuple[Collocation, ...], seed: int) -> Left:
         """Rows of the user's own points that are not for training."""
         del problem, seed
@@ -67,9 +79,9 @@ class AbstractValidation(eqx.Module):
         del problem, points, step
         return None
 
-    def folds(self, rows: int, seed: int) -> tuple[np.ndarray, ...]:
+    def folds(self, rows: int, seed: int, step: int) -> tuple[np.ndarray, ...]:
         """Row numbers of each fold of the training rows; none to leave out one row at a time."""
-        del rows, seed
+        del rows, seed, step
         return ()
 
     def data_of(self, problem: Problem) -> tuple[int, ...] | None:

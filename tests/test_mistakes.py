@@ -224,7 +224,7 @@ MISTAKES = {
     "kp.Sparse(max_iterations=0)": "max_iterations must be at least 1; got 0",
     # Learning.
     "kp.learn(3)": "learn: the first argument must be a Problem",
-    'learn(validation="heldout")': "HeldOut(), Resampled(), KFold() or LeaveOneOutPredictive()",
+    'learn(validation="heldout")': "KFold(), LeaveOneOutPredictive() or learning.Evidence()",
     "learn(validation=kp.HeldOut)": "Call it: HeldOut(...)",
     'learn(validation=kp.HeldOut(points={"Eq": 3}))': "Did you mean 'eq'?",
     "kp.HeldOut(points=50)": "points must be a dictionary; got 50",

@@ -50,6 +50,7 @@ PLANS = {
     "batches": {"validation": kp.HeldOut(batch=20)},
     "fresh": {"validation": kp.Resampled()},
     "folds": {"validation": kp.KFold(5)},
+    "flow": {"validation": kp.learning.KernelFlow()},
     "adam that remembers": {
         "method": {
             "optimizer": kp.Optax(optax.adam(0.05), steps=3, restart=False),

@@ -31,7 +31,7 @@ def check_learn(
     check_drawn("learn", problem, points)
     names = [condition.name for condition in problem.conditions]
     if validation is not None:
-        expected = "HeldOut(), Resampled(), KFold() or LeaveOneOutPredictive()"
+        expected = "HeldOut(), Resampled(), KFold(), LeaveOneOutPredictive() or learning.Evidence()"
         instance("learn", "validation", validation, AbstractValidation, expected)
         for what in ("points", "weights"):
             given = getattr(validation, what, None)

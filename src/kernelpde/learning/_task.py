@@ -109,7 +109,7 @@ class Task:
         if any(noise is not None for noise in problem.noises) and data is None:
             raise InputError(
                 "learn: noise is learned from the density of data. Use "
-                "validation=LeaveOneOutPredictive(), or give the noise."
+                "validation=LeaveOneOutPredictive() or learning.Evidence(), or give the noise."
             )
         parameters = Parameters.of(problem.kernels, problem.noises)
         extents = extents_of(blocks, problem.space.periods)

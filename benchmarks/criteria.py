@@ -15,6 +15,9 @@ writes `results/criteria-PROBLEM.json`, anew after every run; `--page` writes th
 `docs/criteria.md` from those files.
 """
 
+# optuna is installed apart.
+# pyright: reportMissingImports=false
+
 import argparse
 import json
 import time

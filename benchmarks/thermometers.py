@@ -10,6 +10,9 @@ random places each by two instruments with noise of 0.005 and 0.015, one in twen
 0.4, one in ten empty.
 """
 
+# scikit-fem is installed apart.
+# pyright: reportMissingImports=false, reportArgumentType=false, reportAttributeAccessIssue=false
+
 import csv
 from pathlib import Path
 

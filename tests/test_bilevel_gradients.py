@@ -20,7 +20,7 @@ from kernelpde.learning import (
     leave_one_out_residual,
     outer_roots,
 )
-from kernelpde.learning._evaluation import loss_and_gradient, loss_and_normal, losses
+from kernelpde.learning._evaluation import deviations, loss_and_gradient, loss_and_normal, losses
 from kernelpde.learning._outer import density, evidence, kernel_flow, squares
 from kernelpde.linear_solvers import DenseState
 from kernelpde.problem import linearized
@@ -255,6 +255,18 @@ def test_evidence_is_that_of_a_normal_distribution():
     np.testing.assert_allclose(
         total / 400 / np.outer(scale, scale), expected / np.outer(scale, scale), atol=0.15
     )
+
+
+def test_deviations_of_held_out_residuals():
+    """Of a conditioned normal distribution, by NumPy."""
+    problem, loss = setting(noise=0.3, nugget=1e-4)
+    found = deviations(problem.kernels, loss.rows, loss.plan, loss.validation)
+    trained, held = (concatenate(rows.batches) for rows in (loss.rows, loss.validation))
+    cross = np.asarray(gram(problem.kernels, trained, held))
+    prior = np.diag(np.asarray(gram(problem.kernels, held, held)))
+    known = prior - np.sum(cross * np.linalg.solve(lifted(problem, loss), cross), axis=0)
+    expected = np.sqrt(np.maximum(known, 1e-4 * prior) + np.asarray(loss.validation.variance))
+    np.testing.assert_allclose(found, expected, rtol=1e-8)
 
 
 def test_kernel_flow_is_what_half_of_the_rows_lose():

@@ -60,10 +60,11 @@ def test_every_start_ends_near_the_best_lengthscale():
         kp.KFold(),
         kp.KFold(5),
         kp.HeldOut(batch=150),
+        kp.HeldOut(standardized=True),
         kp.learning.Evidence(),
         kp.learning.KernelFlow(),
     ],
-    ids=["fresh", "leave-one-out", "folds", "batches", "evidence", "flow"],
+    ids=["fresh", "leave-one-out", "folds", "batches", "standardized", "evidence", "flow"],
 )
 def test_every_plan_ends_near_the_best_lengthscale(validation):
     learned, error = final_error(elliptic(1.0), validation=validation)

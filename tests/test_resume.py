@@ -50,6 +50,7 @@ PLANS = {
     "batches": {"validation": kp.HeldOut(batch=20)},
     "fresh": {"validation": kp.Resampled()},
     "folds": {"validation": kp.KFold(5)},
+    "standardized batches": {"validation": kp.HeldOut(batch=20, standardized=True)},
     "flow": {"validation": kp.learning.KernelFlow()},
     "adam that remembers": {
         "method": {

@@ -298,3 +298,21 @@ def loss_without_derivatives(theta: Float[Array, " p"], loss: Loss):
 def row_scales(kernels: Kernels, rows: LinearizedProblem) -> Float[Array, " M"]:
     """κ(φᵢ, φᵢ) + Σᵢ: the squared size of a row under the prior."""
     return gram_diagonal(kernels, rows.batches) + rows.variance
+
+
+@compiled
+def deviations(
+    kernels: Kernels,
+    rows: LinearizedProblem,
+    plan: AbstractLinearSolverState,
+    validation: LinearizedProblem,
+) -> Float[Array, " N"]:
+    """The standard deviation of validation residuals given the training rows.
+
+    Not below what the nugget leaves of them, since rounding rules there.
+    """
+    inner = inner_map(kernels, rows, plan)
+    batches = validation.batches
+    known = jnp.concatenate([inner.variance(kernels, rows, batch) for batch in batches])
+    prior = gram_diagonal(kernels, batches)
+    return jnp.sqrt(jnp.maximum(known, inner.nugget * prior) + validation.variance)

@@ -15,6 +15,7 @@ from kernelpde.learning._evaluation import (
     Loss,
     Reached,
     damped_direction,
+    deviations,
     evaluator,
     loss_without_derivatives,
     losses,
@@ -125,6 +126,8 @@ def outer_loss_at(
     choice = task.choice(kernels, state.nugget)
     if type(choice.plan) is not state.announced:
         choice.announce()
+    if validation is not None and task.plan.standardized:
+        weights = weights / np.asarray(deviations(kernels, rows, choice.plan, validation))
     loss = Loss(
         task.parameters,
         rows,

@@ -6,7 +6,7 @@ from dataclasses import replace
 import equinox as eqx
 import numpy as np
 
-from kernelpde.checking import whole_number
+from kernelpde.checking import truth, whole_number
 from kernelpde.errors import InputError
 from kernelpde.learning.validation._plan import AbstractValidation, Left, Points, check_plan
 from kernelpde.problem import Collocation, Problem
@@ -61,16 +61,25 @@ class HeldOut(_OtherPoints):
     - `batch`: use only so many of them, drawn anew in each Gauss-Newton step, for each condition
       or for those named.
     - `weights`: of each condition in the loss; 1 unless given, 0 leaves it out.
+    - `standardized`: divide each residual by its standard deviation given the training points.
+      Otherwise the few points that lie farthest from these may be nearly all of the loss, as with
+      points drawn uniformly at random.
     """
 
     points: Mapping[str, int] | None = None
     batch: int | None = None  # pyright: ignore[reportIncompatibleMethodOverride]
     weights: Mapping[str, float] | None = None  # pyright: ignore[reportIncompatibleMethodOverride]
+    standardized: bool = False  # pyright: ignore[reportIncompatibleMethodOverride]
 
     def __check_init__(self):
         check_plan("HeldOut", self.points, self.weights)
+        truth("HeldOut", "standardized", self.standardized)
         if self.batch is not None:
             whole_number("HeldOut", "batch", self.batch, at_least=1)
+
+    @property
+    def needs(self) -> frozenset[str]:
+        return frozenset({"covariance"}) if self.standardized else frozenset()
 
     @property
     def stays(self) -> bool:

@@ -68,10 +68,10 @@ def test_every_start_ends_near_the_best_lengthscale():
 )
 def test_every_plan_ends_near_the_best_lengthscale(validation):
     learned, error = final_error(elliptic(1.0), validation=validation)
-    # Kernel flows prefer shorter lengthscales: 0.11 where 0.15 to 0.2 are best.
-    flow = isinstance(validation, kp.learning.KernelFlow)
-    assert error < (8 if flow else 4) * best_error()
-    assert 0.08 < float(learned.kernels[0].lengthscale) < 0.3
+    # What half of the rows says of a kernel scatters: lengthscales are farther from the best one.
+    wide = 2 if isinstance(validation, kp.learning.KernelFlow) else 1
+    assert error < 4 * wide * best_error()
+    assert 0.08 < float(learned.kernels[0].lengthscale) < 0.3 * wide
 
 
 @pytest.mark.slow

@@ -25,7 +25,7 @@ GALLERY = ROOT / "docs" / "gallery"
 def page(script: Path) -> str:
     """The page of a script, its figures written beside it."""
     source = script.read_text()
-    printed, names = io.StringIO(), {"__name__": "__main__"}
+    printed, names = io.StringIO(), {"__name__": "__main__", "__file__": str(script)}
     with contextlib.redirect_stdout(printed):
         exec(compile(source, script.name, "exec"), names)
     title, _, about = (names["__doc__"] or script.stem).strip().partition("\n")

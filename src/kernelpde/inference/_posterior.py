@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Callable, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
@@ -71,7 +71,8 @@ class Posterior:
         self.weights = np.ones(1) if weights is None else weights
         self.lost, self.importance = lost, importance
 
-    def __getitem__(self, field: str) -> "PosteriorView | ComplexPosteriorView":
+    def __getitem__(self, field: str) -> Any:
+        """What is known of a field: a `PosteriorView`, of a complex one or a law its own kind."""
         if field in [p.name for p in self.solution.problem.parameters]:
             raise InputError(f"{field!r} is a number: use parameters[{field!r}].")
         order = self.solution.problem.frame.order()

@@ -276,6 +276,8 @@ def page() -> None:
     target = Path(__file__).parent.parent / "docs" / "criteria.md"
     text = target.read_text()
     for name in EXAMPLES:
+        if not (RESULTS / f"criteria-{name}.json").exists():
+            continue
         cases = json.loads((RESULTS / f"criteria-{name}.json").read_text())["cases"]
         count = len(cases["default"]["runs"])
         best = min(case["median error"] for case in cases.values())
@@ -300,14 +302,14 @@ def page() -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("problems", nargs="*", default=list(EXAMPLES), choices=list(EXAMPLES))
+    parser.add_argument("problems", nargs="*", help=f"of {list(EXAMPLES)}")
     parser.add_argument("--seeds", default="0:10")
     parser.add_argument("--only", choices=list(PLANS))
     parser.add_argument("--page", action="store_true")
     given = parser.parse_args()
     if given.page:
         return page()
-    for name in given.problems:
+    for name in given.problems or EXAMPLES:
         compare(name, range(*map(int, given.seeds.split(":"))), given.only)
     return None
 

@@ -73,11 +73,20 @@ def standardized_folds(
     """As `standardized_leave_one_out`, fold by fold: L⁻¹ z_F and -log Lᵢᵢ, (P⁻¹)_FF = L Lᵀ."""
     found, scales = jnp.zeros_like(inner.weights), jnp.zeros_like(inner.weights)
     for fold, block in _inverse_blocks(inner, folds):
-        factor = jnp.linalg.cholesky(block)
-        whitened = solve_triangular(factor, inner.weights[fold], lower=True)
-        found = found.at[fold].set(-whitened)
-        scales = scales.at[fold].set(-jnp.log(jnp.diagonal(factor)))
+        misses, deviations = in_turn(inner.weights[fold], block)
+        found, scales = found.at[fold].set(-misses), scales.at[fold].set(deviations)
     return found, scales
+
+
+def in_turn(
+    weights: Float[Array, " d"], block: Float[Array, "d d"]
+) -> tuple[Float[Array, " d"], Float[Array, " d"]]:
+    """What rows miss over σ, and log σ, each predicted from the rest and those that follow it.
+
+    L⁻¹ z and -log Lᵢᵢ with L Lᵀ the block of P⁻¹ that belongs to the rows, and z their weights.
+    """
+    factor = jnp.linalg.cholesky(block)
+    return solve_triangular(factor, weights, lower=True), -jnp.log(jnp.diagonal(factor))
 
 
 def profiled(
@@ -121,14 +130,15 @@ def evidence(
     which needs products with ∂P alone, where the expected one needs P⁻¹ ∂P.
     """
     del folds, weights
-    system, z, count = inner.system, inner.weights, len(inner.weights)
-    energy = inner.image @ z + system.added @ z**2
+    system, count = inner.system, len(inner.weights)
+    energy = _energy(inner)
     value = energy / count * jnp.exp(system.logdet() / count)
-    held = jax.lax.stop_gradient(z)
+    held = jax.lax.stop_gradient(inner.weights)
     moved = system.matrix @ held + system.added * held
-    half = jax.lax.stop_gradient(system).solve_half((moved - jax.lax.stop_gradient(moved))[:, None])
-    along = jax.lax.stop_gradient(system).solve_half(jax.lax.stop_gradient(moved)[:, None])[:, 0]
-    rest = half[:, 0] - along * (along @ half[:, 0]) / (along @ along)
+    still = jax.lax.stop_gradient(moved)
+    halves = jax.lax.stop_gradient(system).solve_half(jnp.stack([moved - still, still], axis=1))
+    moving, along = halves.T
+    rest = moving - along * (along @ moving) / (along @ along)
     scale = jnp.sqrt(jax.lax.stop_gradient(value / (2.0 * energy)))
     return jnp.concatenate([jnp.sqrt(value)[None], scale * rest])
 
@@ -142,9 +152,12 @@ def kernel_flow(
     bᵀ P⁻¹ b - b_cᵀ P_cc⁻¹ b_c = z_Fᵀ ((P⁻¹)_FF)⁻¹ z_F.
     """
     del weights
-    z = inner.weights
-    misses, _ = standardized_folds(inner, folds)
-    return misses / jnp.sqrt(inner.image @ z + inner.system.added @ z**2)
+    return standardized_folds(inner, folds)[0] / jnp.sqrt(_energy(inner))
+
+
+def _energy(inner: DenseSolution) -> Float[Array, ""]:
+    """bᵀ P⁻¹ b."""
+    return inner.norm_squared + inner.system.added @ inner.weights**2
 
 
 def _inverse_blocks(

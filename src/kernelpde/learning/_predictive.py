@@ -20,25 +20,23 @@ equation in which the other is a coefficient; what counts is how well data are f
 """
 
 from collections.abc import Callable
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jax.scipy.linalg import solve_triangular
 from jaxtyping import Array, Float
 
 from kernelpde.functionals import Kernels
 from kernelpde.learning._inner import inner_map
+from kernelpde.learning._outer import in_turn
 from kernelpde.linear_solvers import (
     AbstractLeftOut,
     AbstractLinearSolution,
     AbstractLinearSolverState,
+    Model,
 )
 from kernelpde.problem import LinearizedProblem
-
-Model: TypeAlias = Callable[[Float[Array, " p"]], tuple[Kernels, LinearizedProblem]]
-"""From θ to kernels, and to the rows, whose noise may depend on it."""
 
 
 class Foretold(NamedTuple):
@@ -65,9 +63,7 @@ def _from_others(z: Float[Array, " d"], precision: Float[Array, " d"]) -> Foreto
 
 
 def _in_turn(z: Float[Array, " d"], block: Float[Array, "d d"]) -> Foretold:
-    factor = jnp.linalg.cholesky(block)
-    misses = solve_triangular(factor, z, lower=True)
-    return Foretold(misses, -jnp.log(jnp.diagonal(factor)))
+    return Foretold(*in_turn(z, block))
 
 
 def _along(function: Callable[..., Foretold], at: tuple, slopes: tuple) -> Foretold:

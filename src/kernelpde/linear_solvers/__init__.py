@@ -16,6 +16,7 @@ from kernelpde.linear_solvers._dense_factor import Dense as Dense
 from kernelpde.linear_solvers._dense_factor import DenseFactor as DenseFactor
 from kernelpde.linear_solvers._dense_factor import check_nuggets as check_nuggets
 from kernelpde.linear_solvers._left_out import AbstractLeftOut as AbstractLeftOut
+from kernelpde.linear_solvers._left_out import Model as Model
 from kernelpde.linear_solvers._local import Local as Local
 from kernelpde.linear_solvers._local import Nearby as Nearby
 from kernelpde.linear_solvers._low_rank import LowRank as LowRank

@@ -9,13 +9,8 @@ from kernelpde.learning.validation._predictive import data_conditions
 from kernelpde.problem import Problem
 
 
-class Evidence(AbstractValidation):
-    """The evidence (marginal likelihood) of the linearized problem, without validation points.
-
-    With noisy data it is the density of all of them at once given equations and boundary
-    conditions; noise may be learned as well. Without data it is that of all rows, and the common
-    amplitude of the kernels, on which the solution does not depend, is the best one.
-    """
+class _OfAllRows(AbstractValidation):
+    """Judges by the inverse of the system of all rows, in which no condition has a weight."""
 
     @property
     def needs(self) -> frozenset[str]:
@@ -24,6 +19,15 @@ class Evidence(AbstractValidation):
     @property
     def standardized(self) -> bool:
         return True
+
+
+class Evidence(_OfAllRows):
+    """The evidence (marginal likelihood) of the linearized problem, without validation points.
+
+    With noisy data it is the density of all of them at once given equations and boundary
+    conditions; noise may be learned as well. Without data it is that of all rows, and the common
+    amplitude of the kernels, on which the solution does not depend, is the best one.
+    """
 
     @property
     def judge(self) -> Judge:
@@ -38,20 +42,12 @@ class Evidence(AbstractValidation):
         return tuple(sorted(numbers)) or None
 
 
-class KernelFlow(AbstractValidation):
+class KernelFlow(_OfAllRows):
     """Kernel flows (Owhadi and Yoo 2019): how much of the solution half of the rows do not see.
 
     The loss is 1 - ‖u_half‖² / ‖u‖² in the norm of the kernel, for another random half in each
     step. Data are rows as all others: their noise has to be given.
     """
-
-    @property
-    def needs(self) -> frozenset[str]:
-        return frozenset({"folds"})
-
-    @property
-    def standardized(self) -> bool:
-        return True
 
     @property
     def changes(self) -> bool:

@@ -1,18 +1,19 @@
 """What hyperparameters are chosen by: held-out residuals, folds, evidence, kernel flows, searches.
 
-    python benchmarks/criteria.py [PROBLEM ...] [--seeds 0:10] [--only PLAN] [--page]
+    python benchmarks/criteria.py [PROBLEM ...] [--seeds 0:10] [--only PLAN] [--page] [--shares]
 
 For each of elliptic, burgers, gray-scott and darcy all criteria learn at the same training points
 and are judged by the error of one solve at the same final points, which are others. Random search
-and tree-structured Parzen search (optuna, in this file alone) lower the loss of the default after a
-converged inner solve for each trial; they end with as many factorizations as the default took on
-that seed, with as much CPU time, and with four times as many factorizations. CPU seconds are warm:
+and tree-structured Parzen search (optuna, in this file alone) lower plain held-out residuals (with
+data their density) after a converged inner solve for each trial; they end with as many
+factorizations as learning by that criterion took on that seed, with as much CPU time, and with four
+times as many factorizations. CPU seconds are warm:
 a seed that is not counted compiles everything first. Run it on one core:
 
     taskset -c 0 env OPENBLAS_NUM_THREADS=1 python benchmarks/criteria.py
 
-writes `results/criteria-PROBLEM.json`, anew after every run; `--page` writes the tables of
-`docs/criteria.md` from those files.
+writes `results/criteria-PROBLEM.json` after every run, beside the seeds it has; `--page` writes the
+tables of `docs/criteria.md` from those files.
 """
 
 # optuna is installed apart.
@@ -34,7 +35,7 @@ from _report import RESULTS, write
 
 import kernelpde as kp
 from kernelpde.gallery import Example, burgers, darcy, elliptic, gray_scott
-from kernelpde.learning._evaluation import loss_and_state
+from kernelpde.learning._evaluation import loss_and_state, outer_roots
 from kernelpde.learning._from_data import _with_free_states
 from kernelpde.learning._outer import Around
 from kernelpde.learning._run import Run, finished
@@ -42,7 +43,6 @@ from kernelpde.learning._starts import lengthscales, relative_to
 from kernelpde.learning._state import LearningState, init
 from kernelpde.learning._step import moved_on, outer_loss_at
 from kernelpde.learning._task import Options, Task
-from kernelpde.learning.validation import default_validation
 
 jax.config.update("jax_enable_x64", True)
 
@@ -67,12 +67,21 @@ JUDGED = {"darcy": "a"}
 
 PLANS: dict[str, dict[str, Any]] = {
     "default": {},
-    "default, at the nugget of the solve": {"linear_solver": kp.Automatic()},
-    "held out, standardized": {"validation": kp.HeldOut(standardized=True)},
+    "held out, plain": {"validation": kp.HeldOut()},
+    "plain, at the nugget of the solve": {
+        "validation": kp.HeldOut(),
+        "linear_solver": kp.Automatic(),
+    },
     "leave-one-out": {"validation": kp.KFold()},
     "evidence": {"validation": kp.learning.Evidence()},
     "kernel flow": {"validation": kp.learning.KernelFlow()},
 }
+FORWARD = ("held out, plain", "plain, at the nugget of the solve")
+"""Not with data, whose density is the default."""
+
+SEARCHED = dict.fromkeys(EXAMPLES, "held out, plain") | {"darcy": "default"}
+"""With as many factorizations as which a search is compared."""
+
 SETTLED, SETTLING = 1e-3, 15
 """An inner solve of a trial ends with a relative change below the first, or after so many steps."""
 
@@ -119,11 +128,12 @@ def by_plan(name: str, plan: dict[str, Any], seed: int) -> dict[str, Any]:
 
 
 def task_of(name: str, example: Example, seed: int) -> Task:
-    """What the default learns with."""
+    """What searches lower: plain residuals held out, or with data what the default lowers."""
     problem = example.problem
     blocks = problem.collocate(example.training, seed=seed, sampling=example.sampling)
+    data = any(condition.noise is not None for condition in problem.conditions)
     options = Options(
-        default_validation(problem, blocks),
+        kp.LeaveOneOutPredictive() if data else kp.HeldOut(),
         None,
         kp.LevenbergMarquardt(),
         kp.Automatic(nugget=1e-10, refinement=0),
@@ -250,18 +260,20 @@ def summary(runs: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def compare(name: str, seeds: range, only: str | None) -> None:
-    """All criteria on one problem; or one plan, put to what the file has of the others."""
+    """All criteria on one problem, or one plan; put to what the file has of others and seeds."""
     runs: dict[str, list[dict[str, Any]]] = {}
-    if only is not None:
-        cases = json.loads((RESULTS / f"criteria-{name}.json").read_text())["cases"]
-        runs = {case: found["runs"] for case, found in cases.items() if case != only}
+    file = RESULTS / f"criteria-{name}.json"
+    cases = json.loads(file.read_text())["cases"] if file.exists() else {}
+    for case, found in cases.items():
+        again = only in (None, case)
+        runs[case] = [run for run in found["runs"] if not (again and run["seed"] in seeds)]
     for seed in (WARM_UP, *seeds):
         done = {}
         for case, plan in PLANS.items():
-            if only in (None, case):
+            if only in (None, case) and not (name in JUDGED and case in FORWARD):
                 done[case] = by_plan(name, plan, seed)
         for kind in ("random search", "Parzen search") if only is None else ():
-            for budget, found in by_search(name, kind, seed, done["default"]).items():
+            for budget, found in by_search(name, kind, seed, done[SEARCHED[name]]).items():
                 done[f"{kind}, {budget}"] = found
         if seed == WARM_UP:
             continue
@@ -269,6 +281,29 @@ def compare(name: str, seeds: range, only: str | None) -> None:
             runs.setdefault(case, []).append(found)
         write(f"criteria-{name}", {"cases": {c: summary(r) for c, r in runs.items()}}, quiet=True)
         print(name, seed, {case: f"{found['error']:.2g}" for case, found in done.items()})
+
+
+def shares() -> None:
+    """How much of the plain loss the ten largest of 1200 residuals are, where it has ended."""
+    found = []
+    cases = json.loads((RESULTS / "criteria-elliptic.json").read_text())["cases"]
+    for run in cases["held out, plain"]["runs"]:
+        seed = run["seed"]
+        task = task_of("elliptic", EXAMPLES["elliptic"](seed), seed)
+        search, theta = Search(task), np.log([run["theta"]["u"]["lengthscale"]])
+        search.trial(theta)
+        loss = outer_loss_at(task, search.best[1], search.middle)[0].loss
+        squares = np.sort(np.asarray(outer_roots(jnp.asarray(theta), loss)[0]) ** 2)
+        found.append(
+            {
+                "seed": seed,
+                "rows": len(squares),
+                "share": float(squares[-10:].sum() / squares.sum()),
+            }
+        )
+    write(
+        "criteria-shares", {"median": float(np.median([f["share"] for f in found])), "runs": found}
+    )
 
 
 def page() -> None:
@@ -305,10 +340,11 @@ def main() -> None:
     parser.add_argument("problems", nargs="*", help=f"of {list(EXAMPLES)}")
     parser.add_argument("--seeds", default="0:10")
     parser.add_argument("--only", choices=list(PLANS))
+    parser.add_argument("--shares", action="store_true", help="of the largest residuals")
     parser.add_argument("--page", action="store_true")
     given = parser.parse_args()
-    if given.page:
-        return page()
+    if given.page or given.shares:
+        return page() if given.page else shares()
     for name in given.problems or EXAMPLES:
         compare(name, range(*map(int, given.seeds.split(":"))), given.only)
     return None

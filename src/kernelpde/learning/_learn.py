@@ -60,7 +60,8 @@ def learn(
     - `problem`: with kernels to begin with.
     - `points`: training points per condition, as in `solve`.
     - `validation`: with noisy data `LeaveOneOutPredictive()`, the density of each datum given the
-      rest; otherwise `HeldOut()` points, of points of your own some that are left out of training.
+      rest; otherwise points held out, `HeldOut(standardized=True)` where the matrix is sure to
+      be formed (see `Automatic`), of points of your own some that are left out of training.
       `Resampled()` ones in every step, or `KFold()` of the training points.
     - `method`: optimizer, regularizer and further settings, and the solve that follows.
     - `start`: a solution or functions to begin with, as in `solve`.
@@ -88,8 +89,9 @@ def learn(
     if not isinstance(points, tuple):
         points = problem.collocate(points, seed=seed, sampling=sampling)
     blocks = points
-    validation = default_validation(problem, blocks) if validation is None else validation
     linear_solver = linear_solver or Automatic(nugget=1e-10, refinement=0)
+    if validation is None:
+        validation = default_validation(problem, blocks, linear_solver)
     problem = problem.balanced(blocks)
     if method.multistart:
         problem = with_own_lengthscales(problem, blocks)

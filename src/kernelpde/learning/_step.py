@@ -128,6 +128,7 @@ def outer_loss_at(
         choice.announce()
     if validation is not None and task.plan.standardized:
         weights = weights / np.asarray(deviations(kernels, rows, choice.plan, validation))
+        state = replace(state, factorizations=state.factorizations + 1)
     loss = Loss(
         task.parameters,
         rows,

@@ -13,11 +13,19 @@ from kernelpde.learning.validation._predictive import (
     LeaveOneOutPredictive as LeaveOneOutPredictive,
 )
 from kernelpde.learning.validation._predictive import data_conditions as data_conditions
+from kernelpde.linear_solvers import LinearSolver, needs_numbers
 from kernelpde.problem import Collocation, Problem
 
 
-def default_validation(problem: Problem, blocks: tuple[Collocation, ...]) -> AbstractValidation:
-    """The density of noisy data; without any, points held out; where there are none, folds."""
+def default_validation(
+    problem: Problem, blocks: tuple[Collocation, ...], solver: LinearSolver
+) -> AbstractValidation:
+    """The density of noisy data; without any, points held out; where there are none, folds.
+
+    Residuals at points held out are standardized where the matrix is sure to be formed.
+    """
     if data_conditions(problem):
         return LeaveOneOutPredictive()
-    return HeldOut() if can_hold_out(problem, blocks) else KFold()
+    if not can_hold_out(problem, blocks):
+        return KFold()
+    return HeldOut(standardized=not needs_numbers(solver, problem.row_count(blocks)))

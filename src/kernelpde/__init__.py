@@ -37,9 +37,14 @@ from kernelpde.gauss_newton import save_solution as save_solution
 from kernelpde.geometry import Averages as Averages
 from kernelpde.geometry import Ball as Ball
 from kernelpde.geometry import Box as Box
+from kernelpde.geometry import Extrusion as Extrusion
+from kernelpde.geometry import Implicit as Implicit
+from kernelpde.geometry import Mesh as Mesh
 from kernelpde.geometry import PointCloud as PointCloud
+from kernelpde.geometry import Polygon as Polygon
 from kernelpde.geometry import box_averages as box_averages
 from kernelpde.geometry import line_integrals as line_integrals
+from kernelpde.geometry import read_mesh as read_mesh
 from kernelpde.geometry import region_averages as region_averages
 from kernelpde.geometry import united as united
 from kernelpde.inference import Estimate as Estimate
@@ -120,6 +125,7 @@ __all__ = [
     "Discretization",
     "Estimate",
     "Evolution",
+    "Extrusion",
     "Field",
     "FileError",
     "Function",
@@ -127,6 +133,7 @@ __all__ = [
     "Gaussian",
     "Gibbs",
     "HeldOut",
+    "Implicit",
     "InputError",
     "KFold",
     "KernelPDEError",
@@ -139,11 +146,13 @@ __all__ = [
     "LogNormal",
     "LowRank",
     "Matern",
+    "Mesh",
     "Network",
     "Optax",
     "Parameter",
     "Periodic",
     "PointCloud",
+    "Polygon",
     "Polynomial",
     "Posterior",
     "PrecisionError",
@@ -180,6 +189,7 @@ __all__ = [
     "next_measurement",
     "paper_adam",
     "posterior",
+    "read_mesh",
     "read_table",
     "refine",
     "region_averages",

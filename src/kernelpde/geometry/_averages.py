@@ -8,7 +8,7 @@ from jaxtyping import Float
 from kernelpde.arrays import Numbers
 from kernelpde.checking import finite, instance, numbers, shown, whole_number
 from kernelpde.errors import InputError
-from kernelpde.geometry._region import AbstractRegion, Sample
+from kernelpde.geometry._region import AbstractRegion, Sample, Space
 
 
 class Averages(AbstractRegion):
@@ -28,6 +28,7 @@ class Averages(AbstractRegion):
         self.points = numbers(name, "points", points)
         self.weights = numbers(name, "weights", weights)
         self.name = name
+        self.space: Space | None = None
         shape = self.points.shape
         if len(shape) != 3 or 0 in shape or self.weights.shape != shape[:2]:
             raise InputError(

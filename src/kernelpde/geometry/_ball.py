@@ -46,12 +46,20 @@ class Ball(AbstractDomain):
             )
         self.space = Space(tuple(coordinates))
 
+    def __repr__(self) -> str:
+        return f"Ball({tuple(self._center.tolist())}, {self._radius:g})"
+
     @property
     def bounds(self):
         return np.stack([self._center - self._radius, self._center + self._radius], axis=1)
 
     def signed_distance(self, points):
         return np.linalg.norm(points - self._center, axis=1) - self._radius
+
+    @property
+    def volume(self):
+        dimension = len(self._center)
+        return pi ** (dimension / 2) / gamma(dimension / 2 + 1) * self._radius**dimension
 
     @property
     def pieces(self):

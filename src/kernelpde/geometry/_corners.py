@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from jaxtyping import Float
 
+from kernelpde.geometry._facets import Facets
 from kernelpde.geometry._grid import bounding_box
 from kernelpde.geometry._region import AbstractRegion, Patch, patches_of
 
@@ -48,6 +49,8 @@ def _ends(patch: Patch) -> Float[np.ndarray, "k 2"]:
     """Where a curve begins and ends, and where it leaves what is kept of it."""
     steps = np.linspace(0, 1, _STEPS + 1)[:, None]
     ends = [steps[:1], steps[-1:]]
+    if isinstance(patch.chart, Facets):
+        ends.append(patch.chart.breaks)
     if patch.keeps is not None:
         kept = patch.keeps(patch.chart(steps).points)
         change = np.flatnonzero(kept[1:] != kept[:-1])

@@ -75,7 +75,7 @@ def _pieces(patch: "Patch") -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         upper[row, axis] += width[row, axis]
         low, width = np.concatenate([low, upper]), np.concatenate([width, width])
     lows, widths, loads = (np.concatenate(each) for each in zip(*done, strict=True))
-    order = np.argsort(_along_curve(lows))
+    order = np.argsort(along_curve(lows))
     return lows[order], widths[order], loads[order]
 
 
@@ -84,7 +84,7 @@ def _sides(p: int) -> Float[np.ndarray, "_ p"]:
     return np.stack([sign * np.eye(p)[axis] for axis in range(p) for sign in (-1.0, 1.0)])
 
 
-def _along_curve(places: Float[np.ndarray, "n p"]) -> Float[np.ndarray, " n"]:
+def along_curve(places: Float[np.ndarray, "n p"]) -> Float[np.ndarray, " n"]:
     """Where places of the unit cube come on a curve that fills it (Morton's)."""
     depth = 52 // places.shape[1]
     digits = (places * 2.0**depth).astype(np.int64)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from kernelpde.checking import finite, instance, numbers, shown, whole_number
+from kernelpde.checking import instance, shown, whole_number
 from kernelpde.errors import InputError
 from kernelpde.geometry._graded import graded_parameters, load_of
 from kernelpde.geometry._sampling import unit_points
@@ -94,6 +94,7 @@ class Patch(AbstractRegion):
     - `keeps`: tells which points belong; `None` if all do.
     - `sizes`: how far apart points are from place to place; even if `None`.
     - `beyond`: how far points lie outside, relative to the size of the domain; `None` if unknown.
+    - `cut`: the part in a window of time, where it is not the same at all times.
     """
 
     name: str
@@ -104,6 +105,7 @@ class Patch(AbstractRegion):
     keeps: Callable[[np.ndarray], np.ndarray] | None = None
     beyond: Callable[[np.ndarray], np.ndarray] | None = None
     sizes: Sizes | None = None
+    cut: Callable[[float, float], "Patch"] | None = None
 
     @property
     def has_normals(self):
@@ -118,11 +120,11 @@ class Patch(AbstractRegion):
         """Images of the corners of the unit cube, whether they are kept or not."""
         return self.chart(np.array(list(product((0.0, 1.0), repeat=self.parameters)))).points
 
-    def fraction(self) -> float:
-        """Which part of the image is kept, estimated on 4096 fixed points."""
+    def fraction(self, points: int = 4096) -> float:
+        """Which part of the image is kept, estimated on so many fixed points."""
         if self.keeps is None:
             return 1.0
-        trial = unit_points(4096, self.parameters, "sobol", np.random.default_rng(0))
+        trial = unit_points(points, self.parameters, "sobol", np.random.default_rng(0))
         return float(np.mean(self.keeps(self.chart(trial).points)))
 
     def sample(self, count, rng, method="uniform"):
@@ -174,6 +176,8 @@ class Patch(AbstractRegion):
         space = self.space
         if space.time is None or space.duration is None:
             raise InputError(f"The region {self.name!r} has no time coordinate to cut.")
+        if self.cut is not None:
+            return self.cut(begin, end)
         axis = space.coordinates.index(space.time)
         first, last = space.duration
         rate = (end - begin) / (last - first)
@@ -311,55 +315,6 @@ def united(regions: Sequence[Patches | Patch]) -> Patches:
             "each a condition of its own."
         )
     return Patches(name, patches[0].space, tuple(patches))
-
-
-class PointCloud(AbstractRegion):
-    """Points of the user's own, with or without outward normals.
-
-    **Arguments:**
-
-    - `points`: one row per point.
-    - `normals`: one row per point, if a condition asks for the normal derivative.
-    - `name`: what to call them in messages.
-    """
-
-    def __init__(self, points, normals=None, name: str = "point cloud"):
-        self.points = numbers(name, "points", points)
-        self.normals = None if normals is None else numbers(name, "normals", normals)
-        self.name = name
-        if self.points.ndim != 2 or not self.points.size:
-            raise InputError(
-                f"{name}: expected points of shape (n, d) with n > 0; got {self.points.shape}."
-            )
-        finite(name, "points", self.points)
-        if self.normals is None:
-            return
-        if self.normals.shape != self.points.shape:
-            raise InputError(
-                f"{name}: expected normals of the same shape as the points {self.points.shape}; "
-                f"got {self.normals.shape}."
-            )
-        finite(name, "normals", self.normals)
-        lengths = np.linalg.norm(self.normals, axis=1)
-        if (np.abs(lengths - 1.0) > 1e-6).any():
-            row = int(np.argmax(np.abs(lengths - 1.0)))
-            raise InputError(
-                f"{name}: normals must have length 1; got {lengths[row]:g} in row {row}. Divide by "
-                "np.linalg.norm(normals, axis=1, keepdims=True)."
-            )
-
-    @property
-    def has_normals(self):
-        return self.normals is not None
-
-    def sample(self, count, rng, method="uniform"):
-        del rng, method
-        if count not in (None, len(self.points)):
-            raise InputError(
-                f"{self.name}: has {len(self.points)} points of its own; got a request for "
-                f"{count}. Leave the count out."
-            )
-        return Sample(self.points, self.normals)
 
 
 def _counted(region: AbstractRegion, count: int | None) -> int:

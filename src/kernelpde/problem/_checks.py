@@ -120,8 +120,14 @@ def common_space(conditions: Sequence[Condition]) -> Space:
                 )
     else:
         dimension = clouds[0][1].points.shape[-1]
-        space = Space(tuple(f"x{i}" for i in range(dimension)))
+        named = [cloud.space for _, cloud in clouds if cloud.space is not None]
+        space = named[0] if named else Space(tuple(f"x{i}" for i in range(dimension)))
     for name, cloud in clouds:
+        if cloud.space is not None and cloud.space.coordinates != space.coordinates:
+            raise InputError(
+                f"Condition {name!r}: its points have the coordinates {cloud.space.coordinates}, "
+                f"the problem has {space.coordinates}."
+            )
         if cloud.points.shape[-1] != len(space.coordinates):
             raise InputError(
                 f"Condition {name!r}: expected points with {len(space.coordinates)} coordinates "

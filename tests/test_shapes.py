@@ -1,0 +1,348 @@
+"""Polygons, implicit shapes, meshes and what lasts: measures, normals, insides, and refusals."""
+
+import gmsh
+import jax.numpy as jnp
+import meshio
+import numpy as np
+import pytest
+from scipy.spatial import Delaunay
+
+import kernelpde as kp
+from kernelpde.geometry import reentrant_corners
+
+L_SHAPE = [(0, 0), (2, 0), (2, 1), (1, 1), (1, 2), (0, 2)]
+HOLE = [(0.2, 0.2), (0.2, 0.6), (0.6, 0.6), (0.6, 0.2)]
+
+
+def rng(seed=0):
+    return np.random.default_rng(seed)
+
+
+def flower(x, y):
+    return jnp.hypot(x, y) - 1 - 0.3 * jnp.cos(5 * jnp.arctan2(y, x))
+
+
+FLOWER = kp.Implicit(flower, x=(-1.5, 1.5), y=(-1.5, 1.5))
+ELLIPSOID = kp.Implicit(
+    lambda x, y, z: x**2 + y**2 + 4 * z**2 - 1, x=(-1.2, 1.2), y=(-1.2, 1.2), z=(-1, 1)
+)
+
+
+def disc_mesh(rings=12):
+    angle = np.linspace(0, 2 * np.pi, 6 * rings, endpoint=False)
+    radius = np.linspace(0.2, 1, rings)
+    points = np.concatenate(
+        [np.zeros((1, 2)), *(r * np.stack([np.cos(angle), np.sin(angle)], 1) for r in radius)]
+    )
+    return points, Delaunay(points).simplices
+
+
+def sphere(levels=5):
+    """An icosahedron whose triangles are divided so many times: 20 · 4^levels of them."""
+    phi = (1 + 5**0.5) / 2
+    points = np.array([(0, a, b * phi) for a in (-1, 1) for b in (-1, 1)], dtype=float)
+    points = np.concatenate([np.roll(points, shift, axis=1) for shift in range(3)])
+    points /= np.linalg.norm(points[0])
+    from scipy.spatial import ConvexHull
+
+    corners = points[ConvexHull(points).simplices]
+    for _ in range(levels):
+        a, b, c = np.moveaxis(corners, 1, 0)
+        ab, bc, ca = (m / np.linalg.norm(m, axis=1, keepdims=True) for m in (a + b, b + c, c + a))
+        parts = [(a, ab, ca), (ab, b, bc), (ca, bc, c), (ab, bc, ca)]
+        corners = np.concatenate([np.stack(part, axis=1) for part in parts])
+    outward = np.sum(
+        np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0]) * corners[:, 0], 1
+    )
+    corners[outward < 0] = corners[outward < 0][:, ::-1]
+    return corners.reshape(-1, 3), np.arange(3 * len(corners)).reshape(-1, 3)
+
+
+SHAPES = {
+    "polygon": kp.Polygon(L_SHAPE, holes=[HOLE]),
+    "flower": FLOWER,
+    "ellipsoid": ELLIPSOID,
+    "disc of triangles": kp.Mesh(*disc_mesh()),
+    "sphere of triangles": kp.Mesh(*sphere(2)),
+    "polygon less ball": kp.Polygon(L_SHAPE) - kp.Ball((0.5, 0.5), 0.3),
+    "flower and box": FLOWER & kp.Box(x=(0, 2), y=(-2, 2)),
+    "polygon that lasts": kp.Extrusion(kp.Polygon(L_SHAPE), t=(1, 3)),
+}
+
+
+@pytest.mark.parametrize("name", SHAPES)
+@pytest.mark.parametrize("method", ["uniform", "halton", "poisson"])
+def test_points_and_normals(name, method):
+    domain = SHAPES[name]
+    inside = domain.interior.sample(200, rng(), method)
+    assert inside.points.shape == (200, len(domain.space.coordinates))
+    assert (domain.signed_distance(inside.points) < 0).all()
+    assert domain.contains(inside.points).all()
+    edge = domain.boundary.sample(150, rng(), method)
+    np.testing.assert_allclose(domain.signed_distance(edge.points), 0.0, atol=1e-11)
+    np.testing.assert_allclose(np.linalg.norm(edge.normals, axis=1), 1.0, rtol=1e-13)
+    assert (domain.signed_distance(edge.points + 1e-6 * edge.normals) > 0).all()
+    assert (domain.signed_distance(edge.points - 1e-6 * edge.normals) < 0).all()
+
+
+def test_measures_of_polygons_are_exact():
+    domain = kp.Polygon(L_SHAPE[::-1], holes=[HOLE])
+    assert domain.volume == pytest.approx(3 - 0.16, rel=1e-14)
+    assert domain.surface_area == pytest.approx(8 + 1.6, rel=1e-14)
+    assert kp.Extrusion(domain, t=(0, 0.5)).volume == pytest.approx(0.5 * 2.84, rel=1e-14)
+
+
+def test_measures_of_implicit_shapes_converge_with_order_two():
+    angle = np.linspace(0, 2 * np.pi, 200_001)[:-1]
+    r, slope = 1 + 0.3 * np.cos(5 * angle), -1.5 * np.sin(5 * angle)
+    area, length = np.pi * np.mean(r**2), 2 * np.pi * np.mean(np.hypot(r, slope))
+    errors = []
+    for cells in (64, 256):
+        shape = kp.Implicit(flower, resolution=cells, x=(-1.5, 1.5), y=(-1.5, 1.5))
+        errors.append([abs(shape.volume / area - 1), abs(shape.surface_area / length - 1)])
+    assert (np.array(errors[0]) / errors[1] > 10).all()
+    assert max(errors[1]) < 5e-5
+    # Normals are those of the curve, not of its facets.
+    points, normals, _ = FLOWER.boundary.sample(100, rng())
+    theta = np.arctan2(points[:, 1], points[:, 0])
+    r, slope = 1 + 0.3 * np.cos(5 * theta), -1.5 * np.sin(5 * theta)
+    along = np.stack(
+        [slope * np.cos(theta) - r * np.sin(theta), slope * np.sin(theta) + r * np.cos(theta)], 1
+    )
+    assert np.abs(np.sum(along * normals, axis=1)).max() < 1e-12
+
+
+def test_measures_of_an_ellipsoid():
+    # Oblate, a = 1 and c = 1/2: 2 pi (1 + c^2 artanh(e) / e) with e^2 = 1 - c^2.
+    e = np.sqrt(0.75)
+    assert ELLIPSOID.volume == pytest.approx(2 * np.pi / 3, rel=1e-3)
+    exact = 2 * np.pi * (1 + 0.25 * np.arctanh(e) / e)
+    assert ELLIPSOID.surface_area == pytest.approx(exact, rel=1e-3)
+
+
+def test_a_function_of_numpy_is_differentiated_by_differences():
+    def plain(x, y):
+        return np.hypot(np.asarray(x), np.asarray(y)) - 1
+
+    disc = kp.Implicit(plain, x=(-1.5, 1.5), y=(-1.5, 1.5))
+    points, normals, _ = disc.boundary.sample(50, rng())
+    np.testing.assert_allclose(np.linalg.norm(points, axis=1), 1.0, rtol=1e-12)
+    np.testing.assert_allclose(normals, points, atol=1e-9)
+
+
+def test_points_on_a_surface_are_even():
+    # Halves of an ellipsoid of equal area have equal numbers of points.
+    points = ELLIPSOID.boundary.sample(4000, rng(), "halton").points
+    for axis in range(3):
+        assert np.mean(points[:, axis] > 0) == pytest.approx(0.5, abs=0.01)
+
+
+def test_corners_of_polygons_are_known():
+    domain = kp.Polygon(L_SHAPE, holes=[HOLE])
+    found = reentrant_corners([domain.interior, domain.boundary])
+    assert sorted(map(tuple, found.round(9).tolist())) == sorted([(1.0, 1.0), *map(tuple, HOLE)])
+    mesh = SHAPES["disc of triangles"]
+    assert not len(reentrant_corners([mesh.interior, mesh.boundary]))
+
+
+def test_names_of_edges():
+    names = ["wall", "outlet", "wall", "wall", "wall", "inlet"]
+    domain = kp.Polygon(L_SHAPE, holes=[HOLE], names=names)
+    assert list(domain.pieces) == ["wall", "outlet", "inlet", "hole 1"]
+    assert domain["inlet"].measure == 2.0
+    points, normals, _ = domain["outlet"].sample(5, rng())
+    assert (points[:, 0] == 2).all()
+    assert (normals == [1, 0]).all()
+    assert domain.edge(5).measure == 2.0
+    assert repr(domain) == "Polygon(6 vertices, 1 hole)"
+
+
+def test_a_moving_shape():
+    # The front x = 1 + t / 2.
+    shape = kp.Implicit(lambda t, x: x - 1 - 0.5 * t, time="t", t=(0, 1), x=(0, 2))
+    assert set(shape.pieces) == {"surface", "x=0"}
+    points, normals, _ = shape["surface"].sample(40, rng())
+    np.testing.assert_allclose(points[:, 1], 1 + 0.5 * points[:, 0], rtol=1e-13)
+    np.testing.assert_array_equal(normals, np.tile([0.0, 1.0], (40, 1)))
+    assert shape.initial.sample(50, rng()).points[:, 1].max() < 1
+    late = shape["surface"].during(0.5, 1.0).sample(40, rng()).points
+    assert late[:, 0].min() > 0.5
+    np.testing.assert_allclose(late[:, 1], 1 + 0.5 * late[:, 0], rtol=1e-13)
+
+
+def test_a_shape_that_lasts():
+    domain = SHAPES["polygon that lasts"]
+    assert domain.space.time == "t"
+    points, normals, _ = domain.initial.sample(20, rng())
+    assert (points[:, 0] == 1).all()
+    assert (normals == [-1, 0, 0]).all()
+    assert domain.boundary.sample(50, rng()).normals[:, 0].max() == 0
+    half = domain.boundary.during(2, 3).sample(50, rng()).points
+    assert half[:, 0].min() > 2
+
+
+def test_insides_of_a_sphere_of_twenty_thousand_triangles():
+    points, triangles = sphere(5)
+    ball = kp.Mesh(points, triangles)
+    assert len(triangles) == 20480
+    trial = rng().uniform(-1.1, 1.1, (20_000, 3))
+    radius = np.linalg.norm(trial, axis=1)
+    clear = np.abs(radius - 1) > 1e-3
+    np.testing.assert_array_equal(ball.contains(trial)[clear], radius[clear] < 1)
+    np.testing.assert_allclose(
+        np.abs(ball.signed_distance(trial[:500])), np.abs(radius[:500] - 1), atol=2e-3, rtol=0.01
+    )
+    assert ball.volume == pytest.approx(4 / 3 * np.pi, rel=1e-3)
+    assert ball.surface_area == pytest.approx(4 * np.pi, rel=1e-3)
+    # Rays through vertices and along edges are not counted twice.
+    lined = points[:300] * np.linspace(0.0, 0.99, 300)[:, None]
+    lined[:, :2] = points[:300, :2] * 0.5
+    assert ball.contains(lined * 0.9).all()
+
+
+def gmsh_plate(path):
+    """A plate of two materials with a hole, named as people name things in Gmsh."""
+    gmsh.initialize(interruptible=False)
+    gmsh.option.setNumber("General.Terminal", 0)
+    gmsh.model.add("plate")
+    add = gmsh.model.occ
+    left, right = add.addRectangle(0, 0, 0, 1, 1), add.addRectangle(1, 0, 0, 1, 1)
+    add.cut([(2, left)], [(2, add.addDisk(0.5, 0.5, 0, 0.2, 0.2))])
+    add.fragment([(2, left)], [(2, right)])
+    add.synchronize()
+    for tag in (s for _, s in gmsh.model.getEntities(2)):
+        x = add.getCenterOfMass(2, tag)[0]
+        gmsh.model.addPhysicalGroup(2, [tag], name="steel" if x < 1 else "copper")
+    groups = {"inlet": [], "hole": [], "walls": []}
+    for _, tag in gmsh.model.getEntities(1):
+        x, y, _ = add.getCenterOfMass(1, tag)
+        if x < 1e-6:
+            groups["inlet"].append(tag)
+        elif abs(x - 0.5) < 0.21 and abs(y - 0.5) < 0.21:
+            groups["hole"].append(tag)
+        elif abs(x - 1) > 1e-6:
+            groups["walls"].append(tag)
+    for name, tags in groups.items():
+        gmsh.model.addPhysicalGroup(1, tags, name=name)
+    gmsh.option.setNumber("Mesh.MeshSizeMax", 0.1)
+    gmsh.model.mesh.generate(2)
+    gmsh.write(str(path))
+    gmsh.finalize()
+
+
+def test_groups_of_gmsh_are_pieces_and_subdomains(tmp_path):
+    gmsh_plate(tmp_path / "plate.msh")
+    mesh = kp.read_mesh(tmp_path / "plate.msh")
+    assert mesh.space.coordinates == ("x", "y")
+    assert set(mesh.pieces) == {"inlet", "hole", "walls"}
+    assert set(mesh.subdomains) == {"steel", "copper"}
+    assert mesh["inlet"].measure == pytest.approx(1.0, rel=1e-12)
+    assert mesh["hole"].measure == pytest.approx(0.4 * np.pi, rel=0.02)
+    steel, copper = mesh.subdomain("steel"), mesh.subdomain("copper")
+    assert copper.volume == pytest.approx(1.0, rel=1e-12)
+    assert steel.volume + copper.volume == pytest.approx(mesh.volume, rel=1e-12)
+    points, normals, _ = steel.interface(copper).sample(20, rng())
+    np.testing.assert_allclose(points[:, 0], 1.0, rtol=1e-12)
+    np.testing.assert_allclose(normals, np.tile([1.0, 0.0], (20, 1)), atol=1e-12)
+    with pytest.raises(kp.InputError, match="Did you mean 'steel'"):
+        mesh.subdomain("stel")
+
+
+@pytest.mark.parametrize("suffix", ["stl", "obj", "vtu"])
+def test_surfaces_and_cells_from_files(tmp_path, suffix):
+    path = tmp_path / f"shape.{suffix}"
+    points, cells = sphere(2) if suffix != "vtu" else disc_mesh()
+    if suffix == "vtu":
+        points = np.concatenate([points, np.zeros((len(points), 1))], axis=1)
+    meshio.Mesh(points, [("triangle", cells)]).write(path)
+    mesh = kp.read_mesh(path)
+    expected = kp.Mesh(points[:, :2] if suffix == "vtu" else points, cells)
+    assert mesh.volume == pytest.approx(expected.volume, rel=1e-6)  # STL has 32 bits
+
+
+def test_tetrahedra():
+    points = rng().random((60, 3))
+    points = np.concatenate([points, np.array(np.meshgrid(*[[0.0, 1.0]] * 3)).reshape(3, -1).T])
+    cube = kp.Mesh(points, Delaunay(points).simplices)
+    assert cube.volume == pytest.approx(1.0, rel=1e-10)
+    assert cube.surface_area == pytest.approx(6.0, rel=1e-10)
+    assert cube.contains(rng(1).random((1000, 3))).all()
+
+
+def test_interfaces():
+    one, two = kp.Box(x=(0, 1), y=(0, 1)), kp.Box(x=(1, 2), y=(0.5, 2))
+    points, normals, _ = one.interface(two).sample(30, rng())
+    assert (points[:, 0] == 1).all()
+    assert points[:, 1].min() > 0.5
+    assert (normals == [1, 0]).all()
+    ball = kp.Ball((0.5, 0.5), 0.2)
+    around = (one - ball).interface(ball).sample(30, rng())
+    into = ball.interface(one - ball).sample(30, rng())
+    for sample, sign in ((around, -1), (into, 1)):
+        np.testing.assert_allclose(
+            sample.normals, sign * (sample.points - 0.5) / 0.2, rtol=1e-10, atol=1e-12
+        )
+    with pytest.raises(kp.InputError, match="no part of their boundaries in common"):
+        one.interface(kp.Box(x=(3, 4), y=(0, 1)))
+
+
+REFUSED = {
+    "open": (lambda p, c: (p, c[1:]), "not closed: 3 edges belong to one triangle"),
+    "flipped": (lambda p, c: (p, np.concatenate([c[:1, ::-1], c[1:]])), "turned differently"),
+    "twice": (lambda p, c: (p, np.concatenate([c, c[:1]])), "more than two triangles"),
+    "degenerate": (lambda p, c: (p, np.concatenate([c, [[0, 0, 1]]])), "degenerate, the first"),
+    "number": (lambda p, c: (p, np.concatenate([c, [[0, 1, 10**6]]])), "must name vertices from"),
+    "nan": (lambda p, c: (np.where(p == p.max(), np.nan, p), c), "points must be finite"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_broken_meshes_are_refused(name):
+    broken, reason = REFUSED[name]
+    with pytest.raises(kp.InputError, match=reason):
+        kp.Mesh(*broken(*sphere(1)))
+
+
+@pytest.mark.parametrize(
+    ("make", "reason"),
+    [
+        (lambda: kp.Polygon([(0, 0), (1, 1), (1, 0), (0, 1)]), "must not cross or touch"),
+        (lambda: kp.Polygon([(0, 0), (1, 0)]), "at least three"),
+        (lambda: kp.Polygon([(0, 0), (1, 0), (1, 0), (0, 1)]), "are the same point"),
+        (lambda: kp.Polygon(L_SHAPE, holes=[[(5, 5), (6, 5), (5, 6)]]), "must lie inside"),
+        (lambda: kp.Polygon(L_SHAPE, names=["a"]), "one name for each of 6 edges"),
+        (lambda: kp.Implicit(lambda x, y: x + 9, x=(0, 1), y=(0, 1)).boundary, "has one sign"),
+        (lambda: kp.Implicit(lambda x: x, x=(0, 1)), "two or three coordinates"),
+        (lambda: kp.Implicit(lambda x, y: 1.0, x=(0, 1), y=(0, 1)).boundary, "one number for each"),
+        (lambda: kp.Extrusion(kp.Ball((0, 0), 1), x=(0, 1)), "neither time nor a coordinate 'x'"),
+        (lambda: kp.Extrusion(kp.Ball((0, 0), 1)), "expected one interval"),
+        (lambda: kp.read_mesh("nowhere.msh"), "there is no file"),
+    ],
+)
+def test_what_is_no_shape_is_refused(make, reason):
+    with pytest.raises(kp.KernelPDEError, match=reason):
+        make()
+
+
+def test_clouds_name_their_coordinates():
+    inside = SHAPES["polygon"].interior.sample(150, rng(), "halton").points
+    edge = SHAPES["polygon"].boundary.sample(80, rng(), "halton")
+    problem = kp.Problem(
+        kp.Condition(
+            "equation",
+            kp.PointCloud(inside, coordinates=("r", "s")),
+            lambda x, u: u.d("r", "r") + u.d("s", "s"),
+        ),
+        kp.Condition(
+            "edge",
+            kp.PointCloud(edge.points, edge.normals, coordinates=("r", "s")),
+            lambda x, normal, u: u.normal_derivative - normal[1],
+        ),
+        kp.Condition("place", kp.PointCloud([[0.1, 0.1]]), lambda x, u: u.value - 0.1),
+        fields=[kp.Field("u", kp.Gaussian(1.0))],
+    )
+    assert problem.space.coordinates == ("r", "s")
+    found = kp.solve(problem)["u"](inside)
+    np.testing.assert_allclose(found, inside[:, 1], atol=1e-5)
+    with pytest.raises(kp.InputError, match="2 different coordinate names"):
+        kp.PointCloud(inside, coordinates=("x",))

@@ -100,8 +100,9 @@ def check_drawn(owner: str, problem: Problem, blocks: Any) -> None:
             f"returns; got {len(blocks)}: {shown(blocks)}."
         )
     dimension = len(problem.space.coordinates)
-    for condition, block in zip(problem.conditions, blocks, strict=True):
-        if block.points.shape[1] != dimension or set(block.data) != set(condition.data):
+    conditions = zip(problem.conditions, problem.residuals, blocks, strict=True)
+    for condition, residual, block in conditions:
+        if block.points.shape[1] != dimension or set(block.data) != set(residual.data):
             raise InputError(
                 f"{owner}: the points of condition {condition.name!r} belong to another problem: "
                 f"they have {block.points.shape[1]} coordinates and data {sorted(block.data)}."

@@ -132,8 +132,10 @@ def _others(problem: Problem, name: str, block: Collocation, seed: int) -> Collo
         return None
     if isinstance(block.points, jax.core.Tracer):
         return drawn
-    known = {tuple(point) for point in np.asarray(block.points).tolist()}
-    new = [tuple(point) not in known for point in np.asarray(drawn.points).tolist()]
+    # Nodes of integrals, which follow the points of their rows, may be the same.
+    known = {tuple(point) for point in np.asarray(block.points)[:: block.width].tolist()}
+    places = np.asarray(drawn.points)[:: drawn.width].tolist()
+    new = [tuple(point) not in known for point in places]
     return drawn if all(new) else None
 
 
@@ -163,8 +165,12 @@ def _relative(
         now, slopes, at_zero = jax.vmap(at, in_axes=axes)(
             block.points, block.normals, block.data, own
         )
+        # Rows with integrals are sums over points.
+        rows = (block.count, block.width)
+        now, at_zero = (each.reshape(*rows, -1).sum(axis=1) for each in (now, at_zero))
+        slopes = jnp.abs(slopes / unit[:, None, :]).reshape(*rows, *slopes.shape[1:]).sum(axis=1)
         # What is infinite at u = 0 says nothing of how large a residual may be.
         alone = size(jnp.where(jnp.isfinite(at_zero), at_zero, 0.0))
-        parts = alone + size(slopes / unit[:, None, :]) @ typical
+        parts = alone + size(slopes) @ typical
         found.append(jnp.max(size(now) / jnp.maximum(parts, 1e-300)))
     return jnp.stack(found)

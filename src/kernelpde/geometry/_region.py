@@ -112,6 +112,11 @@ class Patch(AbstractRegion):
         return self.chart(np.full((1, self.parameters), 0.5)).normals is not None
 
     @property
+    def smooth(self) -> bool:
+        """Whether the map has no kinks inside of the cube."""
+        return not hasattr(self.chart, "breaks")
+
+    @property
     def solid(self) -> bool:
         """Whether it is a piece of the domain itself, not of its boundary."""
         return self.parameters == len(self.space.coordinates)

@@ -122,12 +122,14 @@ def outer_loss_at(
     if blocks is not None and view is not None:
         validation = linearize(task.residuals, blocks, view.jets)
     scored = rows if validation is None else validation
-    weights = task.row_weights(kernels, scored, task.blocks if blocks is None else blocks)
+    where = task.blocks if blocks is None else blocks
+    weights = task.row_weights(kernels, scored, where, validation is None)
     choice = task.choice(kernels, state.nugget)
     if type(choice.plan) is not state.announced:
         choice.announce()
     if validation is not None and task.plan.standardized:
-        weights = weights / np.asarray(deviations(kernels, rows, choice.plan, validation))
+        spread = np.asarray(deviations(kernels, rows, choice.plan, validation))
+        weights = weights * _shares(spread, [len(batch) for batch in validation.batches])
         state = replace(state, factorizations=state.factorizations + 1)
     loss = Loss(
         task.parameters,
@@ -143,6 +145,17 @@ def outer_loss_at(
         () if blocks is None else choice.plan.nearby(blocks),
     )
     return Outer(loss, blocks, view), replace(state, random=random, announced=type(choice.plan))
+
+
+def _shares(deviations: np.ndarray, counts: list[int]) -> np.ndarray:
+    """Of each row the median deviation of its equation over its own, if that is larger.
+
+    What is known better than most counts as much as they do: where a kernel is far from right,
+    deviations there are those of rounding.
+    """
+    equations = np.split(deviations, np.cumsum(counts)[:-1])
+    middle = np.concatenate([np.full(len(each), np.median(each)) for each in equations])
+    return middle / np.maximum(middle, deviations)
 
 
 def _batches(task: Task, state: LearningState):
@@ -263,7 +276,8 @@ def moved_on(
 ) -> tuple[LearningState, Progress]:
     """The state moved to the inner solution, or part of the way."""
     loss = outer.loss
-    train_weights = array(task.row_weights(kernels, loss.rows, task.blocks))
+    alone = loss.validation is None
+    train_weights = array(task.row_weights(kernels, loss.rows, task.blocks, alone))
     progress = advance(
         task.residuals,
         (task.blocks, outer.blocks),

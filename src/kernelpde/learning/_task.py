@@ -177,11 +177,20 @@ class Task:
         return Linearization(entries, array(np.zeros(rows)))
 
     def row_weights(
-        self, kernels: Kernels, rows: LinearizedProblem, blocks: tuple[Collocation, ...]
+        self,
+        kernels: Kernels,
+        rows: LinearizedProblem,
+        blocks: tuple[Collocation, ...],
+        alone: bool,
     ) -> np.ndarray:
-        """√(w_c / N_c) / s_c for every row; √w_c for rows that are standardized."""
+        """√(w_c / N_c) / s_c for every row; √w_c for rows that are standardized by each other.
+
+        **Arguments:**
+
+        - `alone`: whether there are no points but those for training.
+        """
         parts = zip(self.residuals, blocks, self.weights, strict=True)
-        if self.plan.standardized:
+        if alone and self.plan.standardized:
             return np.concatenate(
                 [np.full(b.count * len(r.components), np.sqrt(weight)) for r, b, weight in parts]
             )

@@ -14,6 +14,7 @@ from kernelpde.problem._fields import Law as Law
 from kernelpde.problem._fields import Parameter as Parameter
 from kernelpde.problem._fields import kernel_of as kernel_of
 from kernelpde.problem._given import numbers_given as numbers_given
+from kernelpde.problem._integral import integral as integral
 from kernelpde.problem._linearized import LinearizedProblem as LinearizedProblem
 from kernelpde.problem._linearized import linearize as linearize
 from kernelpde.problem._linearized import linearized as linearized

@@ -88,6 +88,11 @@ class Collocation(eqx.Module):
             return self.count
         return jnp.sum(jnp.any(self.quadrature != 0, axis=1))
 
+    @property
+    def noisy(self) -> bool:
+        """Whether there is noise, as far as that is known."""
+        return isinstance(self.noise, jax.core.Tracer) or bool(np.any(np.asarray(self.noise) > 0))
+
     def points_of(self, rows: Int[np.ndarray, " n"]) -> Int[np.ndarray, " m"]:
         """The numbers of the points of some rows."""
         return (rows[:, None] * self.width + np.arange(self.width)).reshape(-1)

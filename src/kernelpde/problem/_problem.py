@@ -6,8 +6,6 @@ from dataclasses import replace
 from typing import Any
 
 import equinox as eqx
-import jax
-import jax.core
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -42,9 +40,10 @@ from kernelpde.problem._checks import (
 )
 from kernelpde.problem._collocation import Collocation, collocated
 from kernelpde.problem._condition import Condition, LearnedNoise
+from kernelpde.problem._equation import Equation
 from kernelpde.problem._fields import Unknown, functions_in, kernel_of, real_fields
 from kernelpde.problem._inputs import Inputs
-from kernelpde.problem._residual import Equation, trace_residual
+from kernelpde.problem._residual import trace_residual
 from kernelpde.problem._smoothness import check_smooth
 
 
@@ -151,7 +150,7 @@ class Problem:
         for _, real, imag in self.complex_fields:
             groups[imag] = groups[real]
         meant = self.mixing is not None or bool(self.parameters) or bool(self.laws)
-        meant = meant or any(_noisy(block) for block in blocks)
+        meant = meant or any(block.noisy for block in blocks)
         meant = meant or any("variance" in n for f in self.fields for n in all_numbers(f.kernel))
         if meant or self.exponents is not None or len(set(groups)) == 1:
             return self
@@ -363,26 +362,30 @@ class Problem:
             )
         whole_number("points", "the seed", seed, at_least=0)
         one_of("points", "sampling", sampling, METHODS)
+        dimension = len(self.space.coordinates)
         return tuple(
-            collocated(condition, len(self.space.coordinates), points, seed, sampling)
-            for condition in self.conditions
+            self._with_nodes(number, collocated(condition, dimension, points, seed, sampling))
+            for number, condition in enumerate(self.conditions)
         )
+
+    def _with_nodes(self, number: int, block: Collocation) -> Collocation:
+        """Points of a condition, with the nodes of its integrals."""
+        if not self.residuals[number].integrates:
+            return block
+        return self._equations()[number].nodes(block)
 
     def collocated(self, name: str, count: int, *, seed: int, sampling: str) -> Collocation:
         """Draw points of one condition."""
-        condition = self.conditions[self.condition_index(name)]
-        return collocated(condition, len(self.space.coordinates), {name: count}, seed, sampling)
+        number = self.condition_index(name)
+        condition, dimension = self.conditions[number], len(self.space.coordinates)
+        block = collocated(condition, dimension, {name: count}, seed, sampling)
+        return self._with_nodes(number, block)
 
     def __repr__(self) -> str:
         lines = [f"Problem in {', '.join(self.space.coordinates)}"]
         lines += [f"  field {f.name}: {kernel_of(f)!r}" for f in self.fields]
         lines += [f"  condition {c.name} on {c.region.name}" for c in self.conditions]
         return "\n".join(lines)
-
-
-def _noisy(block: Collocation) -> bool:
-    """Whether a condition has noise, as far as that is known."""
-    return isinstance(block.noise, jax.core.Tracer) or bool(np.any(np.asarray(block.noise) > 0))
 
 
 _TRACED = ("residuals", "_forms")

@@ -61,9 +61,9 @@ class HeldOut(_OtherPoints):
     - `batch`: use only so many of them, drawn anew in each Gauss-Newton step, for each condition
       or for those named.
     - `weights`: of each condition in the loss; 1 unless given, 0 leaves it out.
-    - `standardized`: divide each residual by its standard deviation given the training points.
-      Otherwise the few points that lie farthest from these may be nearly all of the loss, as with
-      points drawn uniformly at random.
+    - `standardized`: divide residuals by their standard deviation given the training points, where
+      that is above the median of the equation. Otherwise the few points that lie farthest from
+      these may be nearly all of the loss, as with points drawn uniformly at random.
     """
 
     points: Mapping[str, int] | None = None

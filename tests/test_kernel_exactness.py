@@ -1,4 +1,4 @@
-"""Every kernel, every pair of partials up to second order on each side, against 50 digits."""
+"""Every kernel, partials up to fourth order on each side, against 50 digits."""
 
 from itertools import product
 
@@ -12,6 +12,7 @@ import pytest
 from kernelpde.kernels import (
     AbstractKernel,
     Constant,
+    Features,
     Function,
     Gaussian,
     Matern,
@@ -103,6 +104,11 @@ def _product(x, y, ell, c, a):
     return _gaussian(x, y, ell) * _polynomial(2)(x, y, c, a)
 
 
+def _features(x, y, v, w):
+    one, two = (mp.sin(2 * p[0]) * p[1] ** 3 for p in (x, y))
+    return v * one * two + w * mp.exp(x[0] - x[1]) * mp.exp(y[0] - y[1])
+
+
 CASES: dict[str, tuple[AbstractKernel, object, tuple[float, ...]]] = {
     "gaussian": (Gaussian(0.8), _gaussian, (0.8,)),
     "gaussian-per-coordinate": (Gaussian(LENGTHS), _gaussian, LENGTHS),
@@ -127,6 +133,11 @@ CASES: dict[str, tuple[AbstractKernel, object, tuple[float, ...]]] = {
         (0.7, 1.3),
     ),
     "product": (Gaussian(0.8) * Polynomial(2, 1.3, 0.7), _product, (0.8, 1.3, 0.7)),
+    "features": (
+        Features(lambda x: (jnp.sin(2 * x[0]) * x[1] ** 3, jnp.exp(x[0] - x[1])), (0.6, 1.4)),
+        _features,
+        (0.6, 1.4),
+    ),
     "frozen": (freeze(Gaussian(LENGTHS)), _gaussian, LENGTHS),
 }
 
@@ -180,6 +191,30 @@ def test_partials(name):
             # Relative to the value itself, except where it nearly vanishes by cancellation.
             scale = max(abs(exact), mp.mpf("1e-2") * size)
             assert abs(value - exact) <= 1e-12 * scale, (x, y, alpha, beta)
+
+
+HIGHER = [
+    *product([(3, 0), (4, 0), (2, 2)], [(0, 0), (0, 1), (3, 0), (2, 2), (0, 4)]),
+    *product([(1, 2), (0, 4)], [(4, 0), (1, 2)]),
+]
+ROUGH = ("matern-5/2", "matern-7/2", "product-of-coordinates")
+
+
+SOME = [((3, 0), (3, 0)), ((4, 0), (0, 0))]
+
+
+@pytest.mark.parametrize(
+    "pairs", [SOME, pytest.param(HIGHER, marks=pytest.mark.slow)], ids=["some", "all"]
+)
+@pytest.mark.parametrize("name", [n for n in CASES if n not in ROUGH])
+def test_third_and_fourth_derivatives(name, pairs):
+    kernel, reference, parameters = CASES[name]
+    for x, y in (POINTS[0], POINTS[3]):
+        for (alpha, beta), value in zip(pairs, _numbers(kernel, x, y, pairs), strict=True):
+            exact = _exact(reference, parameters, x, y, alpha, beta)
+            size = _size(reference, parameters, x, y, alpha, beta)
+            scale = max(abs(exact), mp.mpf("1e-2") * size)
+            assert abs(value - exact) <= 1e-11 * scale, (x, y, alpha, beta)
 
 
 @pytest.mark.parametrize("name", [n for n in CASES if n not in ("frozen", "matern-13/2")])

@@ -13,6 +13,7 @@ from kernelpde.errors import InputError
 from kernelpde.kernels._frozen import Frozen
 from kernelpde.kernels._function import Function
 from kernelpde.kernels._gibbs import Gibbs
+from kernelpde.kernels._given import Features
 from kernelpde.kernels._kernel import AbstractKernel, Restriction
 from kernelpde.kernels._nodes import OnNodes
 from kernelpde.kernels._warped import Warped
@@ -29,7 +30,7 @@ def bind_coordinates(kernel: AbstractKernel, names: Sequence[str]) -> AbstractKe
     """
 
     def bind(node):
-        if isinstance(node, Function | Gibbs | Warped):
+        if isinstance(node, Function | Features | Gibbs | Warped):
             return _with_written(node, len(names))
         if isinstance(node, Frozen):
             return node.mapped(lambda part: bind_coordinates(part, names))
@@ -47,16 +48,16 @@ def bind_coordinates(kernel: AbstractKernel, names: Sequence[str]) -> AbstractKe
         inner_names = [names[i] if i < len(names) else str(i) for i in indices]
         return Restriction(bind_coordinates(node.kernel, inner_names), indices)
 
-    whole = (Restriction, Frozen, Function, Gibbs, Warped, OnNodes)
+    whole = (Restriction, Frozen, Function, Features, Gibbs, Warped, OnNodes)
     return jax.tree.map(bind, kernel, is_leaf=lambda node: isinstance(node, whole))
 
 
-def _with_written(kernel: Function | Gibbs | Warped, dimension: int) -> AbstractKernel:
+def _with_written(kernel: Function | Features | Gibbs | Warped, dimension: int) -> AbstractKernel:
     """A kernel whose function is found by what it computes, as it does now."""
     points = [np.zeros(dimension)] * (2 if isinstance(kernel, Function) else 1)
 
     def part(node: Any) -> Any:
-        if isinstance(kernel, Function):
+        if isinstance(kernel, Function | Features):
             return node.function
         return node.lengthscale if isinstance(kernel, Gibbs) else node.warp
 

@@ -22,6 +22,9 @@ from kernelpde.gallery._inverse import string as string
 from kernelpde.gallery._large import darcy_large as darcy_large
 from kernelpde.gallery._large import elliptic_3d as elliptic_3d
 from kernelpde.gallery._large import elliptic_matern as elliptic_matern
+from kernelpde.gallery._pages import Heading as Heading
+from kernelpde.gallery._pages import headings as headings
+from kernelpde.gallery._pages import page as page
 from kernelpde.gallery._references import ColeHopf as ColeHopf
 from kernelpde.gallery._schrodinger import schrodinger as schrodinger
 
@@ -58,4 +61,5 @@ EXAMPLES: dict[str, Callable[..., Example]] = _Examples(
         "source": source,
         "string": string,
     }
+    | {name: page(name) for name in headings()}
 )

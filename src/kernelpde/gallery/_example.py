@@ -32,6 +32,10 @@ class Example:
     - `sampling`: how the command draws points unless told otherwise.
     - `parameters`: the true values of unknown numbers.
     - `nugget`: that suits it; 1e-12 unless given.
+    - `group`: of the gallery it belongs to.
+    - `small`: fewer points, for a quick look.
+    - `bound`: on the relative error with these.
+    - `places`: points at which errors of some fields are measured, if not at those of `grid`.
     """
 
     name: str
@@ -44,6 +48,10 @@ class Example:
     sampling: str = "uniform"
     parameters: Mapping[str, float] = dataclasses.field(default_factory=dict)
     nugget: float = 1e-12
+    group: str = "the paper and more"
+    small: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    bound: float = 1.0
+    places: Mapping[str, Float[np.ndarray, "_ d"]] = dataclasses.field(default_factory=dict)
 
     def errors(self, solution: Solution) -> dict[str, dict[str, float]]:
         """Root mean square ("l2", as the paper has it), maximum and relative error of each field.
@@ -53,7 +61,8 @@ class Example:
         check_solution("errors", solution)
         found = {}
         for field, reference in self.references.items():
-            values, truth = np.asarray(solution[field](self.grid)), np.asarray(reference(self.grid))
+            where = self.places.get(field, self.grid)
+            values, truth = np.asarray(solution[field](where)), np.asarray(reference(where))
             found[field] = _sizes(values - truth, truth)
             if np.iscomplexobj(truth):
                 found[f"abs({field})"] = _sizes(np.abs(values) - np.abs(truth), truth)

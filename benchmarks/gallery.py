@@ -1,0 +1,105 @@
+"""The pages of the gallery at full size: errors, CPU time and pictures.
+
+    python benchmarks/gallery.py [NAME ...] [--seeds 0:3]
+
+For each page `kp.learn(problem, points)` without options. Relative errors of all fields at 1500
+points inside, the median over seeds; CPU seconds with everything compiled, and in units of one
+Cholesky factorization of the final matrix on the same core. Pictures are those of the first seed.
+
+    taskset -c 0 env OPENBLAS_NUM_THREADS=1 python benchmarks/gallery.py
+
+writes `results/gallery.json` and `docs/figures/gallery/NAME.png`, page by page.
+"""
+
+import argparse
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import jax
+import matplotlib
+import numpy as np
+import scipy.linalg
+from _report import RESULTS, write
+
+import kernelpde as kp
+from kernelpde.gallery import EXAMPLES, Example, headings
+
+matplotlib.use("Agg")
+jax.config.update("jax_enable_x64", True)
+
+FIGURES = Path(__file__).parent.parent / "docs" / "figures" / "gallery"
+
+
+def cholesky_seconds(rows: int) -> float:
+    """CPU seconds of one factorization, the best of three."""
+    matrix = np.eye(rows) + 0.1
+    times = []
+    for _ in range(3):
+        begin = time.process_time()
+        scipy.linalg.cholesky(matrix, lower=True, check_finite=False)
+        times.append(time.process_time() - begin)
+    return max(min(times), 1e-6)
+
+
+def once(example: Example, seed: int) -> tuple[dict[str, Any], kp.Learned]:
+    begin = time.process_time()
+    learned = kp.learn(
+        example.problem, example.points, seed=seed, sampling=example.sampling, throw=False
+    )
+    seconds = time.process_time() - begin
+    errors = {name: size["relative"] for name, size in example.errors(learned.solution).items()}
+    return {
+        "seed": seed,
+        "errors": errors,
+        "result": learned.solution.result.name,
+        "cpu": seconds,
+        "factorizations": learned.factorizations,
+    }, learned
+
+
+def measured(name: str, seeds: range) -> dict[str, Any]:
+    example = EXAMPLES[name]()
+    begin = time.process_time()
+    first, learned = once(example, seeds[0])
+    cold = time.process_time() - begin
+    rows = example.problem.row_count(learned.solution.blocks)
+    FIGURES.mkdir(parents=True, exist_ok=True)
+    figure = learned.solution.plot(references=example.references)
+    figure.savefig(FIGURES / f"{name}.png", dpi=80, bbox_inches="tight")
+    # The first seed again: what it took before was mostly the compiler's time.
+    runs = [once(example, seed)[0] for seed in seeds]
+    found = {
+        "group": example.group,
+        "summary": example.summary,
+        "rows": rows,
+        "errors": {
+            field: float(np.median([run["errors"][field] for run in runs]))
+            for field in first["errors"]
+        },
+        "converged": all(run["result"] in ("converged", "rounding_level") for run in runs),
+        "cpu": float(np.median([run["cpu"] for run in runs])),
+        "cpu with compilation": cold,
+        "runs": runs,
+    }
+    found["choleskys"] = found["cpu"] / cholesky_seconds(rows)
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*")
+    parser.add_argument("--seeds", default="0:3")
+    given = parser.parse_args()
+    file = RESULTS / "gallery.json"
+    pages = json.loads(file.read_text())["pages"] if file.exists() else {}
+    for name in given.names or headings():
+        pages[name] = measured(name, range(*map(int, given.seeds.split(":"))))
+        write("gallery", {"pages": dict(sorted(pages.items()))}, quiet=True)
+        errors = ", ".join(f"{k} {v:.1e}" for k, v in pages[name]["errors"].items())
+        print(f"{name}: {errors}; {pages[name]['cpu']:.1f} s", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,41 @@
+"""Cahn and Hilliard: an alloy separates into its parts.
+
+    u_t = (u³ - u - ε² u_xx)_xx, periodic,    ε = 0.3
+
+The reference is a Fourier series with exponential time differencing.
+"""
+
+import jax.numpy as jnp
+import numpy as np
+
+import kernelpde as kp
+from kernelpde.gallery._references import FourierSeries
+
+GROUP = "reaction and patterns"
+EPSILON = 0.3
+
+
+def equation(x, u):
+    bulk = (3 * u.value**2 - 1) * u.d("x", "x") + 6 * u.value * u.d("x") ** 2
+    return u.d("t") - bulk + EPSILON**2 * u.d("x", "x", "x", "x")
+
+
+domain = kp.Box(t=(0, 1), x=(-jnp.pi, jnp.pi), time="t", periodic="x")
+problem = kp.Problem(
+    kp.Condition("equation", domain.interior, equation),
+    kp.Condition("initial", domain.initial, lambda x, u: u.value - 0.3 * jnp.cos(2 * x[1])),
+    fields=[kp.Field("u", kp.Gaussian([0.3, 0.7]))],
+)
+points = {"equation": 700, "initial": 60}
+references = {
+    "u": FourierSeries(
+        lambda x: 0.3 * np.cos(2 * x),
+        lambda k: np.real(-(k**2) - EPSILON**2 * k**4),
+        lambda u, _, k: k**2 * np.fft.fft(u**3),
+        -np.pi,
+        np.pi,
+        1.0,
+        modes=128,
+    )
+}
+small = {"equation": 200, "initial": 30}, 0.1

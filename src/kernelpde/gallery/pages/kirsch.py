@@ -1,0 +1,57 @@
+"""Kirsch's plate: a hole makes the stress three times as large.
+
+    Δu + (1+ν)/(1-ν) ∇(∇·u) = 0 (plane stress),    no force on the hole,    far away pulled along x
+
+A quarter of the plate, by symmetry; on the outer sides the displacement of Kirsch (1898).
+"""
+
+import jax
+import jax.numpy as jnp
+
+import kernelpde as kp
+
+GROUP = "solids"
+NU, A = 0.3, 0.5  # Poisson's ratio, radius; the modulus of shear is 1/2, the tension 1
+KAPPA = (3 - NU) / (1 + NU)
+
+
+def exact(x):
+    r, angle = jnp.hypot(x[0], x[1]), jnp.arctan2(x[1], x[0])
+    one, three = jnp.cos(angle), jnp.cos(3 * angle)
+    both, far = 2 * A / r, 2 * A**3 / r**3
+    u = r / A * (KAPPA + 1) * one + both * ((1 + KAPPA) * one + three) - far * three
+    one, three = jnp.sin(angle), jnp.sin(3 * angle)
+    v = r / A * (KAPPA - 3) * one + both * ((1 - KAPPA) * one + three) - far * three
+    return A / 4 * jnp.array([u, v])
+
+
+def equilibrium(x, u, v):
+    c = (1 + NU) / (1 - NU)
+    return (
+        u.laplacian + c * (u.d("x", "x") + v.d("x", "y")),
+        v.laplacian + c * (u.d("x", "y") + v.d("y", "y")),
+    )
+
+
+def traction(x, normal, u, v):
+    shear, spread = 0.5 * (u.d("y") + v.d("x")), NU / (1 - NU) * (u.d("x") + v.d("y"))
+    n, m = normal
+    return (u.d("x") + spread) * n + shear * m, shear * n + (v.d("y") + spread) * m
+
+
+domain = kp.Box(x=(0, 2), y=(0, 2)) - kp.Ball((0, 0), A)
+problem = kp.Problem(
+    kp.Condition("equilibrium", domain.interior, equilibrium),
+    kp.Condition("hole", domain["sphere"], traction),
+    kp.Condition("left", domain["x=0"], lambda x, u, v: (u.value, v.d("x"))),
+    kp.Condition("below", domain["y=0"], lambda x, u, v: (v.value, u.d("y"))),
+    kp.Condition(
+        "outer",
+        domain["x=2"] | domain["y=2"],
+        lambda x, u, v: (u.value - exact(x)[0], v.value - exact(x)[1]),
+    ),
+    fields=[kp.Field("u", kp.Gaussian(0.5)), kp.Field("v", kp.Gaussian(0.5))],
+)
+points = {"equilibrium": 600, "hole": 60, "left": 60, "below": 60, "outer": 120}
+references = {n: jax.vmap(lambda x, i=i: exact(x)[i]) for i, n in enumerate("uv")}
+small = {"equilibrium": 150, "hole": 30, "left": 20, "below": 20, "outer": 50}, 0.1

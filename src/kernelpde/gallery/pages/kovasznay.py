@@ -1,0 +1,53 @@
+"""Kovasznay's flow behind a grid: the stationary equations of Navier and Stokes, Re = 40.
+
+    (u·∇)u + ∇p = Δu / Re,    ∇·u = 0
+
+The velocity is (ψ_y, -ψ_x): with a stream function as the field its divergence is zero everywhere.
+"""
+
+import jax
+import jax.numpy as jnp
+
+import kernelpde as kp
+
+GROUP = "fluids"
+RE = 40.0
+RATE = RE / 2 - (RE**2 / 4 + 4 * jnp.pi**2) ** 0.5
+
+
+def stream(x):
+    return x[1] - jnp.exp(RATE * x[0]) * jnp.sin(2 * jnp.pi * x[1]) / (2 * jnp.pi)
+
+
+def pressure(x):
+    return (1 - jnp.exp(2 * RATE * x[0])) / 2
+
+
+def momentum(x, psi, p):
+    u, v = psi.d("y"), -psi.d("x")
+    ux, uy, vx, vy = psi.d("x", "y"), psi.d("y", "y"), -psi.d("x", "x"), -psi.d("x", "y")
+    laplace_u = psi.d("x", "x", "y") + psi.d("y", "y", "y")
+    laplace_v = -psi.d("x", "x", "x") - psi.d("x", "y", "y")
+    return (
+        u * ux + v * uy + p.d("x") - laplace_u / RE,
+        u * vx + v * vy + p.d("y") - laplace_v / RE,
+    )
+
+
+domain = kp.Box(x=(-0.5, 1), y=(-0.5, 0.5))
+problem = kp.Problem(
+    kp.Condition("momentum", domain.interior, momentum),
+    kp.Condition(
+        "walls",
+        domain.boundary,
+        lambda x, psi: (
+            psi.d("y") - jax.grad(stream)(x)[1],
+            psi.d("x") - jax.grad(stream)(x)[0],
+        ),
+    ),
+    kp.Condition("level", kp.PointCloud([[0.0, 0.0]]), lambda x, psi, p: (psi.value, p.value)),
+    fields=[kp.Field("psi", kp.Gaussian(0.3)), kp.Field("p", kp.Gaussian(0.5))],
+)
+points = {"momentum": 900, "walls": 300}
+references = {"psi": jax.vmap(stream), "p": jax.vmap(pressure)}
+small = {"momentum": 150, "walls": 80}, 1e-2

@@ -1,0 +1,44 @@
+"""A mesh as a domain: a ring of triangles whose inner and outer edges have names.
+
+    -Δu = f,    u = g on the outer edge,    ∂u/∂n = h on the inner one
+
+A file would be `kp.read_mesh("ring.msh")`; only the shape of a mesh counts, not its cells.
+"""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from scipy.spatial import Delaunay
+
+import kernelpde as kp
+
+GROUP = "elliptic"
+
+
+def exact(x):
+    return jnp.sin(2 * x[0]) * jnp.cosh(x[1]) + x[0] * x[1]
+
+
+angle = np.linspace(0, 2 * np.pi, 96, endpoint=False)
+around = np.stack([np.cos(angle), np.sin(angle)], axis=1)
+places = np.concatenate([radius * around for radius in np.linspace(0.4, 1, 13)])
+cells = Delaunay(places).simplices
+cells = cells[np.linalg.norm(places[cells].mean(axis=1), axis=1) > 0.4]
+edge = np.stack([np.arange(96), np.roll(np.arange(96), -1)], axis=1)
+
+domain = kp.Mesh(places, cells, {"outer": edge + 96 * 12, "inner": edge})
+problem = kp.Problem(
+    kp.Condition(
+        "equation", domain.interior, lambda x, u: u.laplacian - jnp.trace(jax.hessian(exact)(x))
+    ),
+    kp.Condition("outer", domain["outer"], lambda x, u: u.value - exact(x)),
+    kp.Condition(
+        "inner",
+        domain["inner"],
+        lambda x, normal, u: u.normal_derivative - jax.grad(exact)(x) @ normal,
+    ),
+    fields=[kp.Field("u", kp.Gaussian(0.5))],
+)
+points = {"equation": 500, "outer": 150, "inner": 80}
+references = {"u": jax.vmap(exact)}
+small = {"equation": 120, "outer": 50, "inner": 30}, 1e-3

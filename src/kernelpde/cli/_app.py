@@ -18,13 +18,14 @@ from rich.console import Console
 from rich.table import Table
 
 from kernelpde.archive import replacing, versions
+from kernelpde.checking import one_of
 from kernelpde.cli._bench import measured
 from kernelpde.cli._doctor import diagnosis
 from kernelpde.cli._facts import show_facts
 from kernelpde.cli._job import REPORT, RUN, SOLUTION, Job, Outcome, carried_out, job_of
 from kernelpde.errors import InputError, KernelPDEError, SolveError
 from kernelpde.export import FORMATS, export
-from kernelpde.gallery import EXAMPLES, Example
+from kernelpde.gallery import EXAMPLES, Example, groups
 from kernelpde.gauss_newton import Solution, load_solution, solution_notes
 from kernelpde.inference import posterior
 from kernelpde.kernels import Gibbs
@@ -72,9 +73,16 @@ def _root(
 
 
 @app.command()
-def examples(as_json: Json = False) -> None:
+def examples(
+    group: Annotated[str | None, typer.Option(help="Only those of a group.")] = None,
+    as_json: Json = False,
+) -> None:
     """List the gallery."""
-    found = {name: factory() for name, factory in EXAMPLES.items()}
+    by_group = groups()
+    if group is not None:
+        one_of("examples", "--group", group, tuple(by_group))
+        by_group = {group: by_group[group]}
+    found = {name: EXAMPLES[name]() for names in by_group.values() for name in names}
     if as_json:
         facts = {
             name: {"summary": e.summary, "points": dict(e.points), "training": dict(e.training)}
@@ -85,9 +93,12 @@ def examples(as_json: Json = False) -> None:
     table = Table(box=None, pad_edge=False)
     for title in ("name", "what it is", "points"):
         table.add_column(title, overflow="fold")
-    for name, example in found.items():
-        counts = ", ".join(f"{count} {where}" for where, count in example.points.items())
-        table.add_row(f"[bold]{name}[/bold]", example.summary, counts)
+    for title, names in by_group.items():
+        table.add_row(f"[bold cyan]{title}[/bold cyan]", "", "")
+        for name in names:
+            example = found[name]
+            counts = ", ".join(f"{count} {where}" for where, count in example.points.items())
+            table.add_row(f"  [bold]{name}[/bold]", example.summary, counts)
     Console().print(table)
     typer.echo("\nkernelpde run NAME solves one; kernelpde learn NAME learns its kernel first.")
 

@@ -28,6 +28,39 @@ from kernelpde.gallery._pages import page as page
 from kernelpde.gallery._references import ColeHopf as ColeHopf
 from kernelpde.gallery._schrodinger import schrodinger as schrodinger
 
+_GROUPS = {
+    "elliptic": (
+        "elliptic",
+        "elliptic-additive",
+        "elliptic-3d",
+        "elliptic-matern",
+        "robin",
+        "coupled",
+    ),
+    "waves and Helmholtz": ("schrodinger",),
+    "reaction and patterns": ("gray-scott", "gray-scott-a", "gray-scott-b", "gray-scott-c"),
+    "fluids": ("burgers",),
+    "geometry": ("eikonal",),
+    "heat and diffusion": ("layer",),
+    "inverse problems": (
+        "darcy",
+        "darcy-3x",
+        "darcy-large",
+        "gray-scott-rates",
+        "source",
+        "string",
+    ),
+}
+"""Where examples belong that are not pages of their own, most of them with settings."""
+
+
+def groups() -> dict[str, tuple[str, ...]]:
+    """The names of all examples by group."""
+    found = {group: list(names) for group, names in _GROUPS.items()}
+    for name, heading in headings().items():
+        found.setdefault(heading.group, []).append(name)
+    return {group: tuple(names) for group, names in sorted(found.items())}
+
 
 class _Examples(dict[str, Callable[..., Example]]):
     """Examples by name; one that does not exist is told from those that do."""

@@ -238,12 +238,16 @@ class Solution:
         where = numbers("residual", "points", points)
         if where.ndim != 2:
             raise InputError(f"residual: expected points of shape (n, d); got {where.shape}.")
-        if residual.uses_normal or residual.data:
+        number = self.problem.condition_index(condition)
+        if residual.uses_normal or self.problem.conditions[number].data:
             raise InputError(
                 f"residual: condition {condition!r} uses normals or data of its own points, and "
                 "has no residual elsewhere."
             )
-        return _true_residual(residual, jnp.asarray(where), self.jets(residual.terms, where))
+        block = Collocation(known(where), None, {}, known(np.zeros(len(where))))
+        block = self.problem.with_nodes(number, block)
+        entries = self.jets(residual.terms, np.asarray(block.points))
+        return _true_residual(residual, block, entries)
 
     def plot(
         self,
@@ -375,8 +379,10 @@ def _evaluated(
 
 
 @pointwise
-def _true_residual(residual, points, entries):
-    def at(point, values):
-        return residual(point, None, {}, tuple(values))
+def _true_residual(residual, block, entries):
+    def at(point, data, values):
+        return residual(point, None, data, tuple(values))
 
-    return eqx.filter_vmap(at)(points, entries)
+    found = jax.vmap(at)(block.points, block.data, entries)
+    # Points of integrals are added up.
+    return found.reshape(block.count, block.width, -1).sum(axis=1)

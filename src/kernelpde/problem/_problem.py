@@ -364,11 +364,11 @@ class Problem:
         one_of("points", "sampling", sampling, METHODS)
         dimension = len(self.space.coordinates)
         return tuple(
-            self._with_nodes(number, collocated(condition, dimension, points, seed, sampling))
+            self.with_nodes(number, collocated(condition, dimension, points, seed, sampling))
             for number, condition in enumerate(self.conditions)
         )
 
-    def _with_nodes(self, number: int, block: Collocation) -> Collocation:
+    def with_nodes(self, number: int, block: Collocation) -> Collocation:
         """Points of a condition, with the nodes of its integrals."""
         if not self.residuals[number].integrates:
             return block
@@ -379,7 +379,7 @@ class Problem:
         number = self.condition_index(name)
         condition, dimension = self.conditions[number], len(self.space.coordinates)
         block = collocated(condition, dimension, {name: count}, seed, sampling)
-        return self._with_nodes(number, block)
+        return self.with_nodes(number, block)
 
     def __repr__(self) -> str:
         lines = [f"Problem in {', '.join(self.space.coordinates)}"]

@@ -2,7 +2,8 @@
 
     u' = u - ½ u v,    v' = -v + ½ u v,    u(0) = 3, v(0) = 1
 
-Their logarithms a and b are the fields: a' = 1 - ½ exp b, b' = -1 + ½ exp a. The reference is an explicit method of Runge and Kutta of eighth order, to 12 digits.
+Their logarithms a and b are the fields: a' = 1 - ½ exp b, b' = -1 + ½ exp a.
+The reference is an explicit method of Runge and Kutta of eighth order, to 12 digits.
 """
 
 import jax.numpy as jnp

@@ -27,7 +27,7 @@ problem = kp.Problem(
         lambda x, u: u.d("t") - 1e-4 * u.d("x", "x") - 5 * (u.value - u.value**3),
     ),
     kp.Condition("initial", domain.initial, lambda x, u: u.value - initial(x[1])),
-    fields=[kp.Field("u", kp.Gaussian([0.3, 0.1]))],
+    fields=[kp.Field("u", kp.Gaussian([0.2, 0.05]))],
 )
 points = {"equation": 2500, "initial": 150}
 references = {
@@ -41,4 +41,4 @@ references = {
         modes=1024,
     )
 }
-small = {"equation": 300, "initial": 60}, 1.0
+small = {"equation": 700, "initial": 80}, 0.5

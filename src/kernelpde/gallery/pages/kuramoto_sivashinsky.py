@@ -13,7 +13,7 @@ from kernelpde.gallery._references import FourierSeries
 
 GROUP = "reaction and patterns"
 
-domain = kp.Box(t=(0, 0.5), x=(-1, 1), time="t", periodic="x")
+domain = kp.Box(t=(0, 0.3), x=(-1, 1), time="t", periodic="x")
 problem = kp.Problem(
     kp.Condition(
         "equation",
@@ -26,9 +26,9 @@ problem = kp.Problem(
         ),
     ),
     kp.Condition("initial", domain.initial, lambda x, u: u.value + jnp.sin(jnp.pi * x[1])),
-    fields=[kp.Field("u", kp.Gaussian([0.15, 0.3]))],
+    fields=[kp.Field("u", kp.Gaussian([0.06, 0.25]))],
 )
-points = {"equation": 1000, "initial": 60}
+points = {"equation": 1500, "initial": 80}
 references = {
     "u": FourierSeries(
         lambda x: -np.sin(np.pi * x),
@@ -36,8 +36,8 @@ references = {
         lambda u, _, k: -2.5 * k * np.fft.fft(u**2),
         -1.0,
         1.0,
-        0.5,
+        0.3,
         modes=256,
     )
 }
-small = {"equation": 300, "initial": 40}, 0.1
+small = {"equation": 500, "initial": 50}, 5e-2

@@ -3,23 +3,30 @@
     python docs/make_gallery.py [NAME]...
 
 A page holds the script as it is, what it prints, and the figures it leaves in variables. `first`
-is the picture of the first page.
+is the picture of the first page. `groups` writes a page for each group of the gallery's problems
+and an index of all, with what `benchmarks/gallery.py` has measured and drawn.
 """
 
+import ast
 import contextlib
 import io
+import json
 import re
 import shutil
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import matplotlib as mpl
 from matplotlib.figure import Figure
 
+from kernelpde.gallery import Heading, headings
+
 mpl.use("Agg")
 ROOT = Path(__file__).parent.parent
 GALLERY = ROOT / "docs" / "gallery"
+PAGES = ROOT / "src" / "kernelpde" / "gallery" / "pages"
 
 
 def page(script: Path) -> str:
@@ -52,12 +59,80 @@ def first_picture() -> None:
         shutil.copy("u.png", ROOT / "docs" / "figures" / "first.png")
 
 
+def slug(group: str) -> str:
+    return group.lower().replace(" ", "-")
+
+
+def row(name: str, found: dict[str, Any] | None, link: str) -> str:
+    """Of a problem what was measured, as a row of a table."""
+    if found is None:
+        return f"| {link} | | | |"
+    errors = ", ".join(f"{field} {error:.1e}" for field, error in found["errors"].items())
+    mark = "" if found["converged"] else " (not resolved)"
+    return (
+        f"| {link} | {found['rows']} | {errors}{mark} | {found['cpu']:.1f} s, "
+        f"{found['choleskys']:.0f} Choleskys |"
+    )
+
+
+TABLE = "| problem | rows | relative error | CPU time, warm |\n|---|---|---|---|"
+
+
+def groups() -> None:
+    """A page for each group, and the index."""
+    file = ROOT / "results" / "gallery.json"
+    measured = json.loads(file.read_text())["pages"] if file.exists() else {}
+    by_group: dict[str, list[Heading]] = {}
+    for heading in headings().values():
+        by_group.setdefault(heading.group, []).append(heading)
+    index = [
+        "# Gallery",
+        "Each problem is a file as you would write it yourself: the equation, its conditions, "
+        "points, and a solution to compare with. `kernelpde examples --group fluids` lists a "
+        "group, `kernelpde learn NAME` solves one. Kernels are learned from the given ones without "
+        "options; errors are relative, the median of three seeds at points that are not those of "
+        "the conditions (`python benchmarks/gallery.py`).",
+    ]
+    for group, pages in sorted(by_group.items()):
+        texts, rows = [f"# {group[0].upper()}{group[1:]}"], []
+        for heading in pages:
+            source = (PAGES / f"{heading.name.replace('-', '_')}.py").read_text()
+            about = ast.get_docstring(ast.parse(source)) or ""
+            title, _, rest = about.partition("\n")
+            code = re.sub(r'^""".*?"""\n+', "", source, flags=re.DOTALL)
+            texts += [f"## {heading.name}", f"**{title}**", rest.strip("\n")]
+            if (ROOT / "docs" / "figures" / "gallery" / f"{heading.name}.png").exists():
+                texts.append(f"![{title}](../figures/gallery/{heading.name}.png)")
+            found = measured.get(heading.name)
+            if found is not None:
+                texts.append(f"{TABLE}\n{row(heading.name, found, heading.name)}")
+            texts.append(f"```python\n{code}```")
+            link = f"[{heading.name}]({slug(group)}.md#{heading.name})"
+            rows.append(row(heading.name, found, f"{link}: {heading.summary}"))
+        (GALLERY / f"{slug(group)}.md").write_text("\n\n".join(texts) + "\n")
+        index += [f"## {group[0].upper()}{group[1:]}", "\n".join([TABLE, *rows])]
+    scripts = sorted((ROOT / "examples").glob("*.py"))
+    index += ["## From start to finish"]
+    index += [
+        "\n".join(f"- [{_title(script)}]({script.stem}.md)" for script in scripts),
+        "The problems of the paper are on [a page of their own](../reproduced.md).",
+    ]
+    (GALLERY / "index.md").write_text("\n\n".join(index) + "\n")
+
+
+def _title(script: Path) -> str:
+    about = ast.get_docstring(ast.parse(script.read_text())) or script.stem
+    return about.split("\n")[0].rstrip(".")
+
+
 def main() -> None:
     GALLERY.mkdir(exist_ok=True)
     scripts = {script.stem: script for script in sorted((ROOT / "examples").glob("*.py"))}
-    for name in sys.argv[1:] or ["first", *scripts]:
+    for name in sys.argv[1:] or ["first", "groups", *scripts]:
         if name == "first":
             first_picture()
+        elif name == "groups":
+            groups()
         else:
             (GALLERY / f"{name}.md").write_text(page(scripts[name]))
         print(name)

@@ -21,7 +21,7 @@ from kernelpde.archive import replacing, versions
 from kernelpde.checking import one_of
 from kernelpde.cli._bench import measured
 from kernelpde.cli._doctor import diagnosis
-from kernelpde.cli._facts import show_facts
+from kernelpde.cli._facts import show_examples, show_facts
 from kernelpde.cli._job import REPORT, RUN, SOLUTION, Job, Outcome, carried_out, job_of
 from kernelpde.errors import InputError, KernelPDEError, SolveError
 from kernelpde.export import FORMATS, export
@@ -90,16 +90,7 @@ def examples(
         }
         typer.echo(json.dumps(facts))
         return
-    table = Table(box=None, pad_edge=False)
-    for title in ("name", "what it is", "points"):
-        table.add_column(title, overflow="fold")
-    for title, names in by_group.items():
-        table.add_row(f"[bold cyan]{title}[/bold cyan]", "", "")
-        for name in names:
-            example = found[name]
-            counts = ", ".join(f"{count} {where}" for where, count in example.points.items())
-            table.add_row(f"  [bold]{name}[/bold]", example.summary, counts)
-    Console().print(table)
+    show_examples(by_group, found)
     typer.echo("\nkernelpde run NAME solves one; kernelpde learn NAME learns its kernel first.")
 
 

@@ -1,10 +1,26 @@
-"""What `doctor` has found, for people."""
+"""What there is, for people: of the gallery, and of the machine."""
 
 from typing import Any
 
 import typer
+from rich.console import Console
+from rich.table import Table
 
+from kernelpde.gallery import Example
 from kernelpde.linear_solvers import in_words
+
+
+def show_examples(by_group: dict[str, tuple[str, ...]], found: dict[str, Example]) -> None:
+    table = Table(box=None, pad_edge=False)
+    for title in ("name", "what it is", "points"):
+        table.add_column(title, overflow="fold")
+    for title, names in by_group.items():
+        table.add_row(f"[bold cyan]{title}[/bold cyan]", "", "")
+        for name in names:
+            example = found[name]
+            counts = ", ".join(f"{count} {where}" for where, count in example.points.items())
+            table.add_row(f"  [bold]{name}[/bold]", example.summary, counts)
+    Console().print(table)
 
 
 def show_facts(facts: dict[str, Any]) -> None:

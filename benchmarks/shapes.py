@@ -27,11 +27,11 @@ HOLE = [(0.2, 0.2), (0.6, 0.2), (0.6, 0.6), (0.2, 0.6)]
 
 
 def flower(x, y):
-    return jnp.hypot(x, y) - 1 - 0.3 * jnp.cos(5 * jnp.arctan2(y, x))
+    return jnp.sqrt(x**2 + y**2) - 1 - 0.3 * jnp.cos(5 * jnp.arctan2(y, x))
 
 
 def torus(x, y, z):
-    return (jnp.hypot(x, y) - 1) ** 2 + z**2 - 0.16
+    return (jnp.sqrt(x**2 + y**2) - 1) ** 2 + z**2 - 0.16
 
 
 def sphere(levels: int) -> tuple[np.ndarray, np.ndarray]:

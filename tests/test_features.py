@@ -15,7 +15,7 @@ def singular(x):
     """r^(2/3) sin(2θ/3) at the corner of an L-shape."""
     angle = jnp.arctan2(x[1], x[0])
     angle = jnp.where(angle < -1e-9, angle + 2 * jnp.pi, angle)
-    return jnp.hypot(x[0], x[1]) ** (2 / 3) * jnp.sin(2 / 3 * angle)
+    return jnp.sqrt(x[0] ** 2 + x[1] ** 2) ** (2 / 3) * jnp.sin(2 / 3 * angle)
 
 
 def exact(x):

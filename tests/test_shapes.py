@@ -19,7 +19,7 @@ def rng(seed=0):
 
 
 def flower(x, y):
-    return jnp.hypot(x, y) - 1 - 0.3 * jnp.cos(5 * jnp.arctan2(y, x))
+    return jnp.sqrt(x**2 + y**2) - 1 - 0.3 * jnp.cos(5 * jnp.arctan2(y, x))
 
 
 FLOWER = kp.Implicit(flower, x=(-1.5, 1.5), y=(-1.5, 1.5))

@@ -1,0 +1,85 @@
+"""A cavity whose lid is pulled: the equations of Navier and Stokes at Re = 100, against a table.
+
+    python benchmarks/cavity.py [--points 400]
+
+    ψ_y Δψ_x - ψ_x Δψ_y = Δ²ψ / Re,    ψ = 0 and ∂ψ/∂n = 0 on the walls,    ψ_y = 1 on the lid
+
+Where lid and walls meet the velocity jumps; Stokes flow in such a corner is known, and `Features`
+says that the solution has some multiple of it. Compared with the velocities on the two middle lines
+of Ghia, Ghia and Shin (J. Comput. Phys. 48, 1982), as parts of the velocity of the lid. Compiles
+for minutes. Writes `results/cavity.json`.
+"""
+
+import argparse
+import time
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from _report import write
+
+import kernelpde as kp
+
+jax.config.update("jax_enable_x64", True)
+
+RE = 100.0
+Y = np.array([0.0547, 0.1016, 0.2813, 0.4531, 0.5, 0.6172, 0.7344, 0.8516, 0.9531, 0.9766])
+U = [-0.03717, -0.06434, -0.15662, -0.2109, -0.20581, -0.13641, 0.00332, 0.23151, 0.68717, 0.84123]
+X = np.array([0.0625, 0.0938, 0.1563, 0.2266, 0.2344, 0.5, 0.8047, 0.8594, 0.9063, 0.9453])
+V = [0.09233, 0.12317, 0.16077, 0.17507, 0.17527, 0.05454, -0.24533, -0.22445, -0.16914, -0.10313]
+
+
+def corner(x, y):
+    """Stokes flow under a lid y = 1 that leaves a wall x = 0 (Batchelor 1967)."""
+    r, angle = jnp.sqrt(x**2 + (1 - y) ** 2), jnp.arctan2(1 - y, x)
+    swirl = angle * jnp.cos(angle) + (jnp.pi / 2) * angle * jnp.sin(angle)
+    return r * (swirl - jnp.pi**2 / 4 * jnp.sin(angle)) / (jnp.pi**2 / 4 - 1)
+
+
+def corners(x):
+    return corner(x[0], x[1]), corner(1 - x[0], x[1])
+
+
+def vorticity(x, psi):
+    dx = psi.d("x", "x", "x") + psi.d("x", "y", "y")
+    dy = psi.d("x", "x", "y") + psi.d("y", "y", "y")
+    bending = psi.d("x", "x", "x", "x") + 2 * psi.d("x", "x", "y", "y") + psi.d("y", "y", "y", "y")
+    return psi.d("y") * dx - psi.d("x") * dy - bending / RE
+
+
+domain = kp.Box(x=(0, 1), y=(0, 1))
+walls = kp.united([domain.at(x=0), domain.at(x=1), domain.at(y=0)])
+problem = kp.Problem(
+    kp.Condition("vorticity", domain.interior, vorticity),
+    kp.Condition("walls", walls, lambda x, psi: (psi.value, psi.normal_derivative)),
+    kp.Condition("lid", domain.at(y=1), lambda x, psi: (psi.value, psi.d("y") - 1)),
+    fields=[kp.Field("psi", kp.Gaussian(0.25) + kp.kernels.Features(corners))],
+)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--points", type=int, default=400)
+    count = parser.parse_args().points
+    begin = time.process_time()
+    points = {"vorticity": count, "walls": count // 4, "lid": count // 12}
+    solution = kp.solve(problem, points, throw=False)
+    psi = solution["psi"]
+    u = np.asarray(psi.d("y")(np.stack([np.full_like(Y, 0.5), Y], axis=1)))
+    v = -np.asarray(psi.d("x")(np.stack([X, np.full_like(X, 0.5)], axis=1)))
+    write(
+        "cavity",
+        {
+            "points": points,
+            "result": solution.result.name,
+            "u at x = 1/2": dict(zip(map(str, Y), u.tolist(), strict=True)),
+            "v at y = 1/2": dict(zip(map(str, X), v.tolist(), strict=True)),
+            "largest difference of u": float(np.abs(u - U).max()),
+            "largest difference of v": float(np.abs(v - V).max()),
+            "cpu": time.process_time() - begin,
+        },
+    )
+
+
+if __name__ == "__main__":
+    main()

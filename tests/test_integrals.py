@@ -206,6 +206,26 @@ def test_what_cannot_be_is_refused(residual, reason):
         kp.integral(lambda y, u: u.value, LINE)
 
 
+def test_low_rank_accuracy_and_windows():
+    box = kp.Box(t=(0, 3), time="t")
+    problem = kp.Problem(
+        kp.Condition(
+            "eq",
+            box.interior,
+            lambda t, u: u.d("t") + kp.integral(lambda s, u: u.value, start=[0.0], end=t),
+        ),
+        kp.Condition("initial", box.initial, lambda t, u: u.value - 1),
+        fields=[kp.Field("u", kp.Gaussian(1.0))],
+    )
+    points = {"eq": 40, "initial": 1}
+    low = kp.solve(problem, points, linear_solver=kp.LowRank())
+    assert relative(low["u"](3 * GRID), np.cos(3 * GRID[:, 0])) < 1e-5
+    with pytest.raises(kp.InputError, match="not local"):
+        kp.solve(problem, points, linear_solver=kp.Sparse())
+    with pytest.raises(kp.InputError, match="reach out of a window"):
+        kp.march(problem, 2, points)
+
+
 def test_regions_without_a_rule_are_refused():
     disc = kp.Ball((0, 0), 1)
     residual = lambda x, u: u.value - kp.integral(lambda y, u: u.value, disc)  # noqa: E731

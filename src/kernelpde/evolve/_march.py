@@ -202,6 +202,12 @@ def _check(
     check_problem("march", problem)
     whole_number("march", "windows", windows)
     whole_number("march", "seed", seed, at_least=0)
+    for condition, residual in zip(problem.conditions, problem.residuals, strict=True):
+        if residual.integrates:
+            raise InputError(
+                f"march: condition {condition.name!r} has an integral, which may reach out of a "
+                "window of time. Use solve, which takes all of the time at once."
+            )
     space = problem.space
     names = [condition.name for condition in problem.conditions]
     if space.time is None or space.duration is None:

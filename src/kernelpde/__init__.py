@@ -15,6 +15,7 @@ from kernelpde import inference as inference
 from kernelpde import kernels as kernels
 from kernelpde import learning as learning
 from kernelpde import linear_solvers as linear_solvers
+from kernelpde import vectors as vectors
 from kernelpde.adaptive import Accuracy as Accuracy
 from kernelpde.adaptive import solve as solve
 from kernelpde.errors import FileError as FileError
@@ -200,6 +201,7 @@ __all__ = [
     "save_solution",
     "solve",
     "united",
+    "vectors",
 ]
 
 _MOVED = {

@@ -22,6 +22,7 @@ from kernelpde.functionals._gram import stacked_matvec as stacked_matvec
 from kernelpde.functionals._jet import ComplexJet as ComplexJet
 from kernelpde.functionals._jet import Frame as Frame
 from kernelpde.functionals._jet import Jet as Jet
+from kernelpde.functionals._jet import NotANumber as NotANumber
 from kernelpde.functionals._jet import Term as Term
 from kernelpde.functionals._law import Argument as Argument
 from kernelpde.functionals._law import LawJet as LawJet

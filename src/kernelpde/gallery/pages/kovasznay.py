@@ -23,15 +23,14 @@ def pressure(x):
     return (1 - jnp.exp(2 * RATE * x[0])) / 2
 
 
+def velocity(x):
+    psi_x, psi_y = jax.grad(stream)(x)
+    return jnp.array([psi_y, -psi_x])
+
+
 def momentum(x, psi, p):
-    u, v = psi.d("y"), -psi.d("x")
-    ux, uy, vx, vy = psi.d("x", "y"), psi.d("y", "y"), -psi.d("x", "x"), -psi.d("x", "y")
-    laplace_u = psi.d("x", "x", "y") + psi.d("y", "y", "y")
-    laplace_v = -psi.d("x", "x", "x") - psi.d("x", "y", "y")
-    return (
-        u * ux + v * uy + p.d("x") - laplace_u / RE,
-        u * vx + v * vy + p.d("y") - laplace_v / RE,
-    )
+    u = kp.vectors.curl(psi)
+    return u.along(u) + p.gradient - u.laplacian / RE
 
 
 domain = kp.Box(x=(-0.5, 1), y=(-0.5, 0.5))
@@ -40,10 +39,7 @@ problem = kp.Problem(
     kp.Condition(
         "walls",
         domain.boundary,
-        lambda x, psi: (
-            psi.d("y") - jax.grad(stream)(x)[1],
-            psi.d("x") - jax.grad(stream)(x)[0],
-        ),
+        lambda x, psi: kp.vectors.curl(psi).value - velocity(x),
     ),
     kp.Condition("level", kp.PointCloud([[0.0, 0.0]]), lambda x, psi, p: (psi.value, p.value)),
     fields=[kp.Field("psi", kp.Gaussian(0.3)), kp.Field("p", kp.Gaussian(0.5))],

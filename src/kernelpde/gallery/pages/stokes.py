@@ -25,8 +25,8 @@ def force(x):
 
 
 def stokes(x, u, v, p):
-    f = force(x)
-    return -u.laplacian + p.d("x") - f[0], -v.laplacian + p.d("y") - f[1], u.d("x") + v.d("y")
+    w = kp.vectors.of(u, v)
+    return *(-w.laplacian + p.gradient - force(x)), w.divergence
 
 
 domain = kp.Box(x=(0, 1), y=(0, 1))

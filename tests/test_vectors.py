@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import kernelpde as kp
+from kernelpde.functionals import Frame, Jet
 
 SQUARE = kp.Box(x=(0, 1), y=(0, 1))
-CUBE = kp.Box(x=(0, 1), y=(0, 1), z=(0, 1))
 
 
 def stream(x):
@@ -41,68 +41,57 @@ def test_a_curl_is_found_from_its_vorticity_and_has_no_divergence():
     np.testing.assert_allclose(u.curl(points), jax.vmap(vorticity)(points), atol=1e-3)
 
 
-def test_everything_of_a_vector_jet_against_automatic_differentiation():
-    """Conditions that are met by a known field, and by no other."""
+def jets(function, point, normal=None):
+    """Components of a function as a residual would see them, differentiated automatically."""
 
+    def lookup(term):
+        def along(order):
+            f = lambda x: function(x)[term.field]  # noqa: E731
+            for axis, count in enumerate(order):
+                for _ in range(count):
+                    f = lambda x, f=f, axis=axis: jax.grad(f)(x)[axis]  # noqa: E731
+            return f(point)
+
+        return sum(map(along, term.orders))
+
+    frame = Frame(("x", "y", "z")[: len(point)], tuple(range(len(point))))
+    return [Jet(i, frame, lookup, normal) for i in range(len(function(point)))]
+
+
+def test_everything_of_a_vector_jet_against_automatic_differentiation():
     def flow(x):
         return jnp.array([jnp.sin(x[0]) * x[1], jnp.cos(x[1]) + x[0] ** 2])
 
-    weights = jnp.array([0.3, -0.7])
-
-    def everything(x, normal, u, v):
-        w, slope = kp.vectors.of(u, v), jax.jacobian(flow)(x)
-        second = jax.hessian(flow)(x)
-        return (
-            *(w.value - flow(x)),
-            *(w.d("x") - slope[:, 0]),
-            *(w.jacobian - slope).reshape(-1),
-            w.divergence - jnp.trace(slope),
-            w.curl - (slope[1, 0] - slope[0, 1]),
-            *(w.laplacian - jnp.trace(second, axis1=1, axis2=2)),
-            *(w.normal_derivative - slope @ normal),
-            *(w.along(weights) - slope @ weights),
-            *(w.along(w) - slope @ flow(x)),
-        )
-
-    rng = np.random.default_rng(1)
-    x = rng.random((12, 2))
-    normals = rng.normal(size=(12, 2))
-    normals /= np.linalg.norm(normals, axis=1, keepdims=True)
-    problem = kp.Problem(
-        kp.Condition("all", kp.PointCloud(x, normals, coordinates=("x", "y")), everything),
-        fields=[kp.Field("u", kp.Gaussian(1.0)), kp.Field("v", kp.Gaussian(1.0))],
-    )
-    # One identity that is wrong would contradict the others.
-    found = kp.solve(problem, throw=False)
-    values = kp.vectors.of(found["u"], found["v"])(x)
-    np.testing.assert_allclose(values, jax.vmap(flow)(x), atol=1e-5)
+    point, normal, w = jnp.array([0.3, 0.8]), jnp.array([0.6, -0.8]), jnp.array([0.3, -0.7])
+    u = kp.vectors.of(*jets(flow, point, normal))
+    slope, second = jax.jacobian(flow)(point), jax.hessian(flow)(point)
+    for ours, exact in (
+        (u.value, flow(point)),
+        (u.d("y"), slope[:, 1]),
+        (u.jacobian, slope),
+        (u.divergence, jnp.trace(slope)),
+        (u.curl, slope[1, 0] - slope[0, 1]),
+        (u.laplacian, jnp.trace(second, axis1=1, axis2=2)),
+        (u.normal_derivative, slope @ normal),
+        (u.along(w), slope @ w),
+        (u.along(u), slope @ flow(point)),
+    ):
+        np.testing.assert_allclose(ours, exact, rtol=1e-14, atol=1e-14)
 
 
-def test_curls_and_gradients_in_space():
-    problem = kp.Problem(
-        kp.Condition(
-            "curl",
-            CUBE.interior,
-            lambda x, a, b, c: kp.vectors.curl(a, b, c).value - jnp.array([x[1], -x[0], 1.0]),
-        ),
-        kp.Condition(
-            "gradient",
-            CUBE.interior,
-            lambda x, p: kp.vectors.gradient(p).value - jnp.array([x[1], x[0], 2.0]),
-        ),
-        kp.Condition("level", kp.PointCloud([[0.0, 0.0, 0.0]]), lambda x, p: p.value),
-        fields=[kp.Field(name, kp.Gaussian(1.0)) for name in "abcp"],
-    )
-    solution = kp.solve(problem, {"curl": 60, "gradient": 60}, throw=False)
-    points = np.random.default_rng(0).random((50, 3))
-    u = kp.vectors.curl(*(solution[name] for name in "abc"))
-    expected = np.stack([points[:, 1], -points[:, 0], np.ones(50)], axis=1)
-    np.testing.assert_allclose(u(points), expected, atol=5e-3)
-    assert np.abs(u.divergence(points)).max() < 1e-9
-    g = kp.vectors.gradient(solution["p"])
-    potential = points[:, 0] * points[:, 1] + 2 * points[:, 2]
-    np.testing.assert_allclose(solution["p"](points), potential, atol=5e-3)
-    assert np.abs(g.curl(points)).max() == 0.0
+def test_potentials_against_automatic_differentiation():
+    def potential(x):
+        return jnp.array([x[1] * jnp.sin(x[2]), x[0] ** 2 * x[2], jnp.exp(x[0] * x[1])])
+
+    point = jnp.array([0.3, 0.8, -0.4])
+    slope = jax.jacobian(potential)(point)
+    u = kp.vectors.curl(*jets(potential, point))
+    turned = [slope[2, 1] - slope[1, 2], slope[0, 2] - slope[2, 0], slope[1, 0] - slope[0, 1]]
+    np.testing.assert_allclose(u.value, turned, rtol=1e-14)
+    assert abs(u.divergence) < 1e-15
+    first = jets(potential, point)[0]
+    np.testing.assert_allclose(kp.vectors.gradient(first).value, slope[0], rtol=1e-14)
+    assert not np.any(kp.vectors.gradient(first).curl)
 
 
 def test_mistakes_are_told():

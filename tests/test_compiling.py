@@ -119,3 +119,32 @@ def test_rows_that_fill_up_change_nothing(monkeypatch, start):
                 filled.residuals[name][size], bare.residuals[name][size], rtol=1e-6, atol=1e-12
             )
     np.testing.assert_allclose(filled.condition, bare.condition, rtol=1e-6)
+
+
+@pytest.mark.parametrize("count", [5, 2000])
+def test_arctangents_are_right(count):
+    # With 512 bits XLA's are wrong by about one; programs that have some are compiled without.
+    x = jnp.linspace(-3.0, 3.0, count)
+    looped = compiling.compiled(lambda x: jax.lax.fori_loop(0, 2, lambda _, a: jnp.arctan(a), x))
+    np.testing.assert_allclose(looped(x), np.arctan(np.arctan(x)), rtol=1e-14)
+    plain = compiling.pointwise(lambda x: jnp.arctan(x) + 1)
+    np.testing.assert_allclose(plain(x), np.arctan(x) + 1, rtol=1e-14)
+
+
+def test_looking_for_arctangents_does_not_trace_twice():
+    traces = []
+    doubled = compiling.compiled(lambda x: traces.append(0) or 2 * x)
+    doubled(jnp.ones(2000))
+    assert len(traces) == 1
+
+
+def test_a_residual_with_an_arctangent_and_many_rows():
+    line = kp.Box(x=(-3, 3))
+    problem = kp.Problem(
+        kp.Condition("slope", line.interior, lambda x, u: u.d("x") - 1 / (1 + x[0] ** 2)),
+        kp.Condition("values", line.interior, lambda x, u: u.value - jnp.arctan(x[0])),
+        fields=[kp.Field("u", kp.Gaussian(0.5))],
+    )
+    solution = kp.solve(problem, {"slope": 600, "values": 600})
+    x = np.linspace(-3, 3, 50)
+    np.testing.assert_allclose(solution["u"](x[:, None]), np.arctan(x), atol=1e-6)

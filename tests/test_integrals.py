@@ -79,7 +79,10 @@ def test_an_integral_in_a_differential_equation_of_time():
 
 def test_mean_zero_makes_a_neumann_problem_solvable():
     square = kp.Box(x=(0, 1), y=(0, 1))
-    cosine = lambda x: jnp.cos(jnp.pi * x[0]) * jnp.cos(2 * jnp.pi * x[1])  # noqa: E731
+
+    def cosine(x):
+        return jnp.cos(jnp.pi * x[0]) * jnp.cos(2 * jnp.pi * x[1])
+
     problem = kp.Problem(
         kp.Condition("eq", square.interior, lambda x, u: u.laplacian + 5 * jnp.pi**2 * cosine(x)),
         kp.Condition("flux", square.boundary, lambda x, u: u.normal_derivative),
@@ -228,6 +231,11 @@ def test_low_rank_accuracy_and_windows():
 
 def test_regions_without_a_rule_are_refused():
     disc = kp.Ball((0, 0), 1)
-    residual = lambda x, u: u.value - kp.integral(lambda y, u: u.value, disc)  # noqa: E731
-    with pytest.raises(kp.InputError, match="nodes and weights of your own"):
-        kp.Problem(kp.Condition("eq", disc.interior, residual), fields=[kp.Field("u", SMOOTH)])
+    walls = kp.Extrusion(kp.Polygon([(0, 0), (1, 0), (0, 1)]), t=(0, 1))
+    for region, over in ((disc.interior, disc), (walls.interior, walls["outer"])):
+
+        def residual(x, u, over=over):
+            return u.value - kp.integral(lambda y, u: u.value, over)
+
+        with pytest.raises(kp.InputError, match="nodes and weights of your own"):
+            kp.Problem(kp.Condition("eq", region, residual), fields=[kp.Field("u", SMOOTH)])

@@ -41,15 +41,21 @@ def test_a_curl_is_found_from_its_vorticity_and_has_no_divergence():
     np.testing.assert_allclose(u.curl(points), jax.vmap(vorticity)(points), atol=1e-3)
 
 
+def _slope(function, axis):
+    return lambda x: jax.grad(function)(x)[axis]
+
+
 def jets(function, point, normal=None):
     """Components of a function as a residual would see them, differentiated automatically."""
 
     def lookup(term):
         def along(order):
-            f = lambda x: function(x)[term.field]  # noqa: E731
+            def f(x):
+                return function(x)[term.field]
+
             for axis, count in enumerate(order):
                 for _ in range(count):
-                    f = lambda x, f=f, axis=axis: jax.grad(f)(x)[axis]  # noqa: E731
+                    f = _slope(f, axis)
             return f(point)
 
         return sum(map(along, term.orders))

@@ -110,9 +110,9 @@ class Programs:
             small = max((n for a in arrays for n in a.shape), default=0) <= SMALL
             options = cpu_options(quick if small else {})
         program = _jitted(function, structure, statics, options)
-        wide = options is not None and _ARCTAN.keys() <= options.keys()
-        if options is not None and wide and _has_arctan(program.trace(list(arrays)).jaxpr.jaxpr):
-            program = _jitted(function, structure, statics, options | _ARCTAN)
+        wide = options or {}
+        if _ARCTAN.keys() <= wide.keys() and _has_arctan(program.trace(list(arrays)).jaxpr.jaxpr):
+            program = _jitted(function, structure, statics, wide | _ARCTAN)
         self._programs[key] = program
         return program, True
 

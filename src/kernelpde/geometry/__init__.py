@@ -2,6 +2,7 @@
 
 from kernelpde.geometry._averages import Averages as Averages
 from kernelpde.geometry._averages import box_averages as box_averages
+from kernelpde.geometry._averages import gauss as gauss
 from kernelpde.geometry._averages import line_integrals as line_integrals
 from kernelpde.geometry._averages import region_averages as region_averages
 from kernelpde.geometry._ball import Ball as Ball

@@ -70,7 +70,7 @@ def line_integrals(begin: Numbers, end: Numbers, nodes: int = 16) -> Averages:
             f"line_integrals: expected two arrays of shape (n, d); got {first.shape} and "
             f"{last.shape}."
         )
-    place, weight = _gauss(nodes)
+    place, weight = gauss(nodes)
     points = first[:, None] + place[None, :, None] * (last - first)[:, None]
     lengths = np.linalg.norm(last - first, axis=1)
     if (lengths == 0).any():
@@ -99,7 +99,7 @@ def box_averages(lower: Numbers, upper: Numbers, nodes: int = 6) -> Averages:
             f"box_averages: expected lower and upper corners of shape (n, d); got {low.shape} and "
             f"{high.shape}, or some lower corner above its upper one."
         )
-    place, weight = _gauss(nodes)
+    place, weight = gauss(nodes)
     dimension = low.shape[1]
     unit = np.stack(np.meshgrid(*[place] * dimension, indexing="ij"), axis=-1)
     shares = np.prod(np.stack(np.meshgrid(*[weight] * dimension, indexing="ij"), axis=-1), axis=-1)
@@ -131,7 +131,7 @@ def region_averages(regions: Sequence[AbstractRegion], nodes: int = 256, seed: i
     return Averages(stacked, np.full(stacked.shape[:2], 1.0 / nodes), name="region averages")
 
 
-def _gauss(nodes: int) -> tuple[Float[np.ndarray, " q"], Float[np.ndarray, " q"]]:
+def gauss(nodes: int) -> tuple[Float[np.ndarray, " q"], Float[np.ndarray, " q"]]:
     """Gauss-Legendre nodes and weights on (0, 1)."""
     count = whole_number("quadrature", "nodes", nodes, at_least=1)
     place, weight = np.polynomial.legendre.leggauss(count)

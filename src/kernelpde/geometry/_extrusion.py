@@ -78,7 +78,8 @@ class Extrusion(AbstractDomain):
         duration = float(self._ends[1] - self._ends[0]) if more else 1.0
         keeps = None if patch.keeps is None else _InSpace(patch.keeps)
         measure = duration * patch.measure
-        return Patch(name, self.space, patch.parameters + more, chart, measure, keeps)
+        parameters = patch.parameters + more
+        return Patch(name, self.space, parameters, chart, measure, keeps, smooth=patch.smooth)
 
     def _at(self, end: int) -> Patch:
         solid = self._shape.interior

@@ -201,7 +201,9 @@ class Implicit(AbstractDomain):
         }
         area, lasts = float(facets.measures.sum()), self.space.time is not None
         cut = self._during if lasts else None
-        surface = Patch("surface", self.space, dimension - 1, curve, area, self._within, cut=cut)
+        surface = Patch(
+            "surface", self.space, dimension - 1, curve, area, self._within, cut=cut, smooth=False
+        )
         return {"surface": surface} | sides
 
     def _negative(self, points: np.ndarray) -> np.ndarray:

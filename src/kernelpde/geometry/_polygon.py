@@ -40,7 +40,8 @@ class Faceted(AbstractDomain):
 
     def _piece(self, name: str, facets: Facets) -> Patch:
         dimension = facets.corners.shape[2]
-        return Patch(name, self.space, dimension - 1, facets, float(facets.measures.sum()))
+        area, smooth = float(facets.measures.sum()), len(facets.measures) == 1
+        return Patch(name, self.space, dimension - 1, facets, area, smooth=smooth)
 
 
 class Polygon(Faceted):

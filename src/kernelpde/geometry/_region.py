@@ -95,6 +95,7 @@ class Patch(AbstractRegion):
     - `sizes`: how far apart points are from place to place; even if `None`.
     - `beyond`: how far points lie outside, relative to the size of the domain; `None` if unknown.
     - `cut`: the part in a window of time, where it is not the same at all times.
+    - `smooth`: whether the map has no kinks inside of the cube, so that quadrature there is good.
     """
 
     name: str
@@ -106,15 +107,11 @@ class Patch(AbstractRegion):
     beyond: Callable[[np.ndarray], np.ndarray] | None = None
     sizes: Sizes | None = None
     cut: Callable[[float, float], "Patch"] | None = None
+    smooth: bool = True
 
     @property
     def has_normals(self):
         return self.chart(np.full((1, self.parameters), 0.5)).normals is not None
-
-    @property
-    def smooth(self) -> bool:
-        """Whether the map has no kinks inside of the cube."""
-        return not hasattr(self.chart, "breaks")
 
     @property
     def solid(self) -> bool:
@@ -174,6 +171,7 @@ class Patch(AbstractRegion):
             _Flipped(self.chart) if flip else self.chart,
             self.measure,
             keeps if self.keeps is None else _Both(self.keeps, keeps),
+            smooth=self.smooth,
         )
 
     def during(self, begin: float, end: float) -> "Patch":
@@ -193,6 +191,7 @@ class Patch(AbstractRegion):
             _Cut(self.chart, axis, first, begin, rate),
             rate * self.measure,
             self.keeps,
+            smooth=self.smooth,
         )
 
 

@@ -18,7 +18,7 @@ from jaxtyping import Array, Float
 from kernelpde.arrays import known
 from kernelpde.checking import shown, whole_number
 from kernelpde.errors import InputError
-from kernelpde.geometry import AbstractDomain, Patch
+from kernelpde.geometry import AbstractDomain, Patch, gauss
 from kernelpde.problem._collocation import Collocation
 
 LOCAL = ("integral: own point", "integral: part", "integral: weight")
@@ -100,7 +100,7 @@ def _rule(over: Any, start: Any, end: Any, nodes: int | None) -> tuple[Array, Ar
                 f"integral: start and end must be points with all coordinates; got shapes "
                 f"{first.shape} and {last.shape}."
             )
-        place, weight = _gauss(nodes or _NODES[1])
+        place, weight = gauss(nodes or _NODES[1])
         along = last - first
         length = along[0] if len(along) == 1 else jnp.sqrt(jnp.sum(along**2))
         return first + place[:, None] * along, length * weight
@@ -130,7 +130,7 @@ def quadrature(over: Any, nodes: int | None = None) -> tuple[np.ndarray, np.ndar
             f"integral: there is no quadrature for the region {region.name!r}. Give nodes and "
             "weights of your own: over=(nodes, weights)."
         )
-    place, weight = _gauss(nodes or _NODES.get(region.parameters, 6))
+    place, weight = gauss(nodes or _NODES.get(region.parameters, 6))
     cube = np.array(list(product(place, repeat=region.parameters)))
     shares = np.prod(list(product(weight, repeat=region.parameters)), axis=1)
     return region.chart(cube.reshape(len(cube), region.parameters)).points, region.measure * shares
@@ -166,8 +166,3 @@ def with_nodes(
 def numbered(calls: Sequence[Call]) -> np.ndarray:
     """For each node the number of its integral, from one."""
     return np.concatenate([np.full(len(call.weights), k + 1.0) for k, call in enumerate(calls)])
-
-
-def _gauss(nodes: int) -> tuple[np.ndarray, np.ndarray]:
-    place, weight = np.polynomial.legendre.leggauss(nodes)
-    return 0.5 * (place + 1.0), 0.5 * weight

@@ -10,6 +10,7 @@ Relative rms error at 2000 points inside. `inside`: seconds for a million points
 
 import argparse
 import time
+from importlib import import_module
 from typing import Any
 
 import jax
@@ -24,10 +25,6 @@ jax.config.update("jax_enable_x64", True)
 
 L_SHAPE = [(0, 0), (2, 0), (2, 1), (1, 1), (1, 2), (0, 2)]
 HOLE = [(0.2, 0.2), (0.6, 0.2), (0.6, 0.6), (0.2, 0.6)]
-
-
-def flower(x, y):
-    return jnp.sqrt(x**2 + y**2) - 1 - 0.3 * jnp.cos(5 * jnp.arctan2(y, x))
 
 
 def torus(x, y, z):
@@ -51,15 +48,9 @@ def sphere(levels: int) -> tuple[np.ndarray, np.ndarray]:
     return corners.reshape(-1, 3), np.arange(3 * len(corners)).reshape(-1, 3)
 
 
-def annulus() -> kp.Mesh:
-    """A ring of triangles whose inner and outer edges are named."""
-    angle = np.linspace(0, 2 * np.pi, 96, endpoint=False)
-    around = np.stack([np.cos(angle), np.sin(angle)], axis=1)
-    points = np.concatenate([radius * around for radius in np.linspace(0.4, 1, 13)])
-    cells = Delaunay(points).simplices
-    cells = cells[np.linalg.norm(points[cells].mean(axis=1), axis=1) > 0.4]
-    edge = np.stack([np.arange(96), np.roll(np.arange(96), -1)], axis=1)
-    return kp.Mesh(points, cells, {"outer": edge + 96 * 12, "inner": edge})
+def domain_of(page: str) -> Any:
+    """The shape of a page of the gallery."""
+    return import_module(f"kernelpde.gallery.pages.{page}").domain
 
 
 def cube() -> kp.Mesh:
@@ -72,8 +63,8 @@ def cube() -> kp.Mesh:
 
 SHAPES: dict[str, Any] = {
     "polygon with a hole": lambda: kp.Polygon(L_SHAPE, holes=[HOLE]),
-    "flower": lambda: kp.Implicit(flower, x=(-1.5, 1.5), y=(-1.5, 1.5)),
-    "mesh of an annulus": annulus,
+    "flower": lambda: domain_of("poisson_flower"),
+    "mesh of an annulus": lambda: domain_of("mesh"),
     "polygon less disc": lambda: kp.Polygon(L_SHAPE) - kp.Ball((0.5, 0.5), 0.3),
     "torus": lambda: kp.Implicit(torus, x=(-1.5, 1.5), y=(-1.5, 1.5), z=(-0.5, 0.5)),
     "surface of 20480 triangles": lambda: kp.Mesh(*sphere(5)),

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -152,13 +153,18 @@ class Facets:
     def _tops(self) -> Float[np.ndarray, " m"]:
         return self.corners[:, :, -1].max(axis=1)
 
-    def distances(self, points: Float[np.ndarray, "n d"]) -> Float[np.ndarray, " n"]:
-        """How far points lie from the nearest facet; 0 for those on it, up to rounding."""
+    @cached_property
+    def _tree(self) -> tuple[Any, float]:
+        """Where the middles of facets are, and how far any reaches from its own."""
         from scipy.spatial import KDTree  # slow to import, and rarely needed
 
         middles = self.corners.mean(axis=1)
-        radius = np.linalg.norm(self.corners - middles[:, None], axis=2).max()
-        tree = KDTree(middles)
+        return KDTree(middles), float(np.linalg.norm(self.corners - middles[:, None], axis=2).max())
+
+    def distances(self, points: Float[np.ndarray, "n d"]) -> Float[np.ndarray, " n"]:
+        """How far points lie from the nearest facet; 0 for those on it, up to rounding."""
+        tree, radius = self._tree
+        middles = tree.data
         found, left = np.full(len(points), np.inf), np.arange(len(points))
         count = min(_NEAREST, len(middles))
         while len(left):

@@ -88,11 +88,15 @@ class Implicit(AbstractDomain):
 
     def gradients(self, points: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
         """Its derivatives in all coordinates."""
-        slopes = self._evaluated(points)[1]
+        return self._both(points)[1]
+
+    def _both(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Values and derivatives, these by differences where JAX cannot take them."""
+        values, slopes = self._evaluated(points)
         if slopes is not None:
-            return slopes
+            return values, slopes
         extent = np.ptp(self.bounds, axis=1)
-        return np.stack(
+        return values, np.stack(
             [
                 (self.values(points + step) - self.values(points - step)) / (2 * step.sum())
                 for step in _STEP * np.diag(extent)
@@ -143,8 +147,8 @@ class Implicit(AbstractDomain):
         return jax.jit(both)
 
     def signed_distance(self, points):
-        slopes = np.linalg.norm(self.gradients(points), axis=1)
-        distance = self.values(points) / np.maximum(slopes, 1e-300)
+        values, slopes = self._both(points)
+        distance = values / np.maximum(np.linalg.norm(slopes, axis=1), 1e-300)
         return np.maximum(distance, self._box.signed_distance(points))
 
     def contains(self, points):
@@ -154,7 +158,8 @@ class Implicit(AbstractDomain):
         """Points near the surface moved onto it, by Newton's iteration along the gradient."""
         extent, step = np.ptp(self.bounds, axis=1), points
         for _ in range(_ITERATIONS):
-            values, slopes = self.values(points), self.gradients(points) * extent
+            values, slopes = self._both(points)
+            slopes = slopes * extent
             square = np.maximum(np.sum(slopes**2, axis=1), 1e-300)
             step = (values / square)[:, None] * slopes * extent
             points = points - step

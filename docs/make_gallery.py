@@ -69,8 +69,9 @@ def row(name: str, found: dict[str, Any] | None, link: str) -> str:
         return f"| {link} | | | |"
     errors = ", ".join(f"{field} {error:.1e}" for field, error in found["errors"].items())
     mark = "" if found["converged"] else " (not resolved)"
+    windows = f"{found['windows']} x " if "windows" in found else ""
     return (
-        f"| {link} | {found['rows']} | {errors}{mark} | {found['cpu']:.1f} s, "
+        f"| {link} | {windows}{found['rows']} | {errors}{mark} | {found['cpu']:.1f} s, "
         f"{found['choleskys']:.0f} Choleskys |"
     )
 

@@ -46,6 +46,23 @@ def test_windows_reach_the_exact_solution_at_linear_cost():
     assert sizes == [sum(POINTS.values())] * 4
 
 
+def test_residuals_and_pictures_are_those_of_all_windows():
+    evolution = kp.march(diffusion_problem(), 4, POINTS)
+    points = np.random.default_rng(1).random((30, 2)) * [2.0, 1.0]
+    left = evolution.residual("equation", points)
+    assert left.shape == (30, 1)
+    for number in range(4):
+        here = (points[:, 0] >= number / 2) & (points[:, 0] < (number + 1) / 2)
+        own = evolution.solutions[number].residual("equation", points[here])
+        np.testing.assert_allclose(left[here], own, rtol=1e-9, atol=1e-12)
+    figure = evolution.plot(
+        references={"u": lambda x: np.exp(-x[:, 0] / 2) * np.sin(np.pi * x[:, 1])}
+    )
+    titles = [axis.get_title() for axis in figure.axes if axis.get_title()]
+    assert titles == ["solution u", "error of u", "residual of equation"]
+    assert figure.axes[0].get_xlim() == (0.0, 2.0)
+
+
 def test_neighboring_windows_meet():
     evolution = kp.march(diffusion_problem(), 4, POINTS)
     x = np.linspace(0, 1, 15)

@@ -111,3 +111,24 @@ def test_what_is_no_feature_is_refused(make, reason):
         return
     with pytest.raises(kp.InputError, match=reason):
         make()
+
+
+def test_on_a_periodic_domain_functions_have_to_be_periodic():
+    circle = kp.Box(x=(0, 2), y=(0, 1), periodic="x")
+
+    def problem(function):
+        def exact(x):
+            return jnp.abs(jnp.sin(jnp.pi * x[0])) + jnp.cos(jnp.pi * x[0]) * x[1]
+
+        return kp.Problem(
+            kp.Condition("values", circle.interior, lambda x, u: u.value - exact(x)),
+            fields=[kp.Field("u", kp.Gaussian([0.7, 0.7]) + Features(function))],
+        ), exact
+
+    # Two kinks in a period, which the function knows and the Gaussian kernel does not.
+    known, exact = problem(lambda x: jnp.abs(jnp.sin(jnp.pi * x[0])))
+    x = np.random.default_rng(2).random((200, 2)) * [6.0, 1.0] - [2.0, 0.0]
+    solution = kp.solve(known, {"values": 200})
+    np.testing.assert_allclose(solution["u"](x), jax.vmap(exact)(x), atol=1e-5)
+    with pytest.raises(kp.InputError, match=r"has the period 2 in coordinate 0, but φ does not"):
+        kp.solve(problem(lambda x: jnp.abs(x[0] - 1))[0], {"values": 60})

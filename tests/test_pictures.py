@@ -73,7 +73,31 @@ def test_outside_the_domain_nothing_is_drawn():
     drawn = mesh_of(axis).reshape(31, 31)
     x, y = np.meshgrid(np.linspace(-1, 1, 31), np.linspace(-1, 1, 31))
     radius = np.hypot(x, y)
-    np.testing.assert_array_equal(np.isfinite(drawn), (radius < 1) & (radius > 0.4))
+    np.testing.assert_array_equal(np.isfinite(drawn), (radius <= 1) & (radius > 0.4))
+
+
+def test_a_field_of_a_part_is_drawn_in_that_part():
+    disc = kp.Ball((0, 0), 0.5)
+    around = kp.Box(x=(-1, 1), y=(-1, 1)) - disc
+    outer = kp.united([around[f"{name}={end}"] for name in "xy" for end in (-1, 1)])
+    problem = kp.Problem(
+        kp.Condition("around", around.interior, lambda x, u: u.laplacian),
+        kp.Condition("disc", disc.interior, lambda x, v: v.laplacian - 1),
+        kp.Condition("interface", around.interface(disc), lambda x, u, v: u.value - v.value),
+        kp.Condition("outer", outer, lambda x, u: u.value),
+        fields=[kp.Field("u", kp.Gaussian(0.5)), kp.Field("v", kp.Gaussian(0.5))],
+    )
+    counts = {"around": 40, "disc": 20, "interface": 12, "outer": 24}
+    solution = kp.solve(problem, counts, throw=False)
+    figure = solution.plot("u", "v", residuals=["disc"], resolution=41)
+    inside = np.hypot(*np.meshgrid(np.linspace(-1, 1, 41), np.linspace(-1, 1, 41))) < 0.5
+    for title, expected in (
+        ("solution u", ~inside),
+        ("solution v", inside),
+        ("residual of disc", inside),
+    ):
+        shown = np.isfinite(mesh_of(by_title(figure, title)).reshape(41, 41))
+        assert np.mean(shown == expected) > 0.97, title
 
 
 def test_line_shows_reference_and_band():

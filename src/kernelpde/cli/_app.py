@@ -14,15 +14,14 @@ from typing import Annotated, Any
 
 import jax
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from kernelpde.archive import replacing, versions
 from kernelpde.checking import one_of
-from kernelpde.cli._bench import measured
+from kernelpde.cli._bench import measured, show_times
 from kernelpde.cli._doctor import diagnosis
 from kernelpde.cli._facts import show_examples, show_facts
 from kernelpde.cli._job import REPORT, RUN, SOLUTION, Job, Outcome, carried_out, job_of
+from kernelpde.cli._windows import marched
 from kernelpde.errors import InputError, KernelPDEError, SolveError
 from kernelpde.export import FORMATS, export
 from kernelpde.gallery import EXAMPLES, Example, groups
@@ -155,7 +154,7 @@ def run(
         kernels=kernels,
         accuracy=accuracy,
     )
-    _finish(carried_out(job, out=out, quiet=as_json, save=save), out, as_json)
+    _carry_out(job, out, as_json, save)
 
 
 @app.command()
@@ -189,7 +188,7 @@ def learn(
         points=_pairs(points, int, "CONDITION=COUNT", "boundary=300"),
         max_steps=max_steps,
     )
-    _finish(carried_out(job, out=out, quiet=as_json), out, as_json)
+    _carry_out(job, out, as_json)
 
 
 @app.command()
@@ -205,7 +204,7 @@ def resume(
     job = job_of(read_notes(file), file)
     if max_steps is not None:
         job = dataclasses.replace(job, max_steps=max_steps)
-    _finish(carried_out(job, out=file.parent, quiet=as_json), file.parent, as_json)
+    _carry_out(job, file.parent, as_json)
 
 
 @app.command()
@@ -263,17 +262,7 @@ def bench(
     if as_json:
         typer.echo(json.dumps(facts))
         return
-    table = Table(box=None, pad_edge=False)
-    for title in (f"{rows} rows", "seconds", "Choleskys"):
-        table.add_column(title)
-    table.add_row("one LAPACK Cholesky", f"{facts['cholesky_seconds']:.3g}", "1")
-    named = {"step": "Gauss-Newton step", "evaluation": "evaluation of the outer loss"}
-    for key, name in named.items():
-        found = facts[key]
-        table.add_row(name, f"{found['seconds']:.3g}", f"{found['choleskys']:.1f}")
-    table.add_row("first solve, compilation included", f"{facts['solve_cold_seconds']:.3g}", "")
-    table.add_row("first loss, compilation included", f"{facts['learn_cold_seconds']:.3g}", "")
-    Console().print(table)
+    show_times(facts, rows)
 
 
 @app.command(name="reproduce")
@@ -293,6 +282,13 @@ def run_reproduce(
         names or (), quick=quick, out=out, say=lambda text: typer.echo(text, err=True)
     )
     typer.echo(json.dumps([str(p) for p in written]) if as_json else "\n".join(map(str, written)))
+
+
+def _carry_out(job: Job, out: Path | None, as_json: bool, save: str | None = None) -> None:
+    example = job.example()
+    if example.windows > 1:
+        marched(job, example, out, as_json)
+    _finish(carried_out(job, out=out, quiet=as_json, save=save), out, as_json)
 
 
 def _pairs(entries: list[str] | None, kind: type, form: str, such_as: str) -> dict[str, Any]:

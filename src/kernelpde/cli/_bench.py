@@ -1,10 +1,13 @@
 """How fast the library is here, as multiples of one LAPACK Cholesky of the same matrix."""
 
 import time
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import scipy.linalg
+from rich.console import Console
+from rich.table import Table
 
 from kernelpde.gallery import elliptic
 from kernelpde.gauss_newton import solve
@@ -65,3 +68,18 @@ def _cholesky(rows: int) -> float:
         scipy.linalg.cholesky(matrix, lower=True, check_finite=False)
         times.append(time.perf_counter() - begun)
     return float(np.median(times))
+
+
+def show_times(facts: Mapping[str, Any], rows: int) -> None:
+    """As a table."""
+    table = Table(box=None, pad_edge=False)
+    for title in (f"{rows} rows", "seconds", "Choleskys"):
+        table.add_column(title)
+    table.add_row("one LAPACK Cholesky", f"{facts['cholesky_seconds']:.3g}", "1")
+    named = {"step": "Gauss-Newton step", "evaluation": "evaluation of the outer loss"}
+    for key, name in named.items():
+        found = facts[key]
+        table.add_row(name, f"{found['seconds']:.3g}", f"{found['choleskys']:.1f}")
+    table.add_row("first solve, compilation included", f"{facts['solve_cold_seconds']:.3g}", "")
+    table.add_row("first loss, compilation included", f"{facts['learn_cold_seconds']:.3g}", "")
+    Console().print(table)

@@ -2,11 +2,11 @@
 
 import inspect
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -24,12 +24,16 @@ from kernelpde.gauss_newton import (
     check_problem,
     check_solver,
     earlier,
+    plot_solution,
     solve,
 )
 from kernelpde.geometry import Averages, Patch, Patches, PointCloud, Space
 from kernelpde.learning import Learned, learn
 from kernelpde.linear_solvers import LinearSolver
 from kernelpde.problem import Condition, LearnedNoise, Problem
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,12 +42,14 @@ class Evolution:
 
     **Attributes:**
 
+    - `problem`: the whole of it, with the kernels that all windows share.
     - `times`: ends of the windows, one more than there are windows.
     - `solutions`: one per window.
     - `learned`: what learning in the first window has led to; `None` if nothing was learned.
     - `seconds`: what each window took.
     """
 
+    problem: Problem
     times: Float[np.ndarray, " W"]
     solutions: tuple[Solution, ...]
     learned: Learned | None
@@ -52,11 +58,6 @@ class Evolution:
     @property
     def converged(self) -> bool:
         return all(solution.converged for solution in self.solutions)
-
-    @property
-    def problem(self) -> Problem:
-        """The problem of the first window, with the kernels that all windows share."""
-        return self.solutions[0].problem
 
     def __getitem__(self, field: str) -> Callable[[Numbers], Array]:
         """A field as a function of points, each looked up in the window of its time."""
@@ -67,6 +68,33 @@ class Evolution:
         """A partial derivative of a field as a function of points."""
         views = [solution[field].d(*coordinates) for solution in self.solutions]
         return lambda points: self._evaluated(views, points)
+
+    def residual(self, condition: str, points: Numbers) -> Array:
+        """What is left of a condition at points, one column for each of its equations."""
+        views = [partial(solution.residual, condition) for solution in self.solutions]
+        return self._evaluated(views, points)
+
+    def plot(
+        self,
+        *fields: str,
+        references: Mapping[str, Callable] | None = None,
+        residuals: Sequence[str] | None = None,
+        at: Mapping[str, float] | None = None,
+        resolution: int | None = None,
+        units: Mapping[str, str] | None = None,
+    ) -> "Figure":
+        """Draw the fields over all windows; arguments as those of `Solution.plot`."""
+        return plot_solution(
+            self,
+            fields or None,
+            references or {},
+            {},
+            residuals,
+            False,
+            at,
+            resolution,
+            units or {},
+        )
 
     def _evaluated(self, views: list[Callable], points: Numbers) -> Array:
         where = numbers("Evolution", "points", points)
@@ -89,10 +117,11 @@ class Evolution:
                 # All windows get as many points as the fullest one, so that one program serves all.
                 padded = flat[np.resize(rows, most)]
                 found = np.asarray(view(padded))[: len(rows)]
-                values = np.zeros(len(flat), dtype=found.dtype) if values is None else values
+                if values is None:
+                    values = np.zeros((len(flat), *found.shape[1:]), dtype=found.dtype)
                 values[rows] = found
         assert values is not None
-        return jnp.asarray(values.reshape(where.shape[:-1]))
+        return jnp.asarray(values.reshape(*where.shape[:-1], *values.shape[1:]))
 
     def __repr__(self) -> str:
         state = "converged" if self.converged else "NOT converged"
@@ -187,7 +216,8 @@ def march(
         spent.append(time.perf_counter() - started)
         if callback is not None:
             callback(number, solution)
-    return Evolution(times, tuple(solutions), learned, tuple(spent))
+    problem = problem.with_kernels(kernels)
+    return Evolution(problem, times, tuple(solutions), learned, tuple(spent))
 
 
 def _check(

@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from kernelpde.checking import instance, real_number, whole_number
+from kernelpde.evolve import Evolution
 from kernelpde.gauss_newton import Solution, check_solution
 from kernelpde.problem import Problem
 
@@ -35,6 +36,8 @@ class Example:
     - `group`: of the gallery it belongs to.
     - `small`: fewer points, for a quick look.
     - `bound`: on the relative error with these.
+    - `windows`: of time, one after another by `march`, with kernels as they are; `points` are those
+      of each. 1 is for `learn` and all of the time at once.
     - `places`: points at which errors of some fields are measured, if not at those of `grid`.
     """
 
@@ -51,14 +54,16 @@ class Example:
     group: str = "the paper and more"
     small: Mapping[str, int] = dataclasses.field(default_factory=dict)
     bound: float = 1.0
+    windows: int = 1
     places: Mapping[str, Float[np.ndarray, "_ d"]] = dataclasses.field(default_factory=dict)
 
-    def errors(self, solution: Solution) -> dict[str, dict[str, float]]:
+    def errors(self, solution: Solution | Evolution) -> dict[str, dict[str, float]]:
         """Root mean square ("l2", as the paper has it), maximum and relative error of each field.
 
         For a complex field also those of its absolute value, which is what the paper compares.
         """
-        check_solution("errors", solution)
+        if not isinstance(solution, Evolution):
+            check_solution("errors", solution)
         found = {}
         for field, reference in self.references.items():
             where = self.places.get(field, self.grid)

@@ -77,6 +77,7 @@ def page(name: str) -> Callable[[], Example]:
             heading.group,
             small,
             bound,
+            getattr(module, "windows", 1),
             places,
         )
 

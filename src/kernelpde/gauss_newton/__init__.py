@@ -23,6 +23,7 @@ from kernelpde.gauss_newton._persistence import save_solution as save_solution
 from kernelpde.gauss_newton._persistence import solution_notes as solution_notes
 from kernelpde.gauss_newton._pictures import field_names as field_names
 from kernelpde.gauss_newton._pictures import grid_of as grid_of
+from kernelpde.gauss_newton._pictures import plot_solution as plot_solution
 from kernelpde.gauss_newton._result import RESULT as RESULT
 from kernelpde.gauss_newton._result import code_of as code_of
 from kernelpde.gauss_newton._result import settled as settled

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -12,7 +12,7 @@ from kernelpde.checking import function, instance, named
 from kernelpde.drawing import Chart, Curve, Panel, draw_charts, draw_panels, labeled
 from kernelpde.errors import InputError
 from kernelpde.gauss_newton._views import LawView
-from kernelpde.geometry import Grid, bounding_box, grid_over
+from kernelpde.geometry import AbstractRegion, Grid, bounding_box, grid_over
 from kernelpde.kernels import Gibbs
 from kernelpde.problem import Problem
 
@@ -56,8 +56,20 @@ def grid_of(
     return grid_over(regions, names, _RESOLUTION.get(left, 41) if counts is None else counts, held)
 
 
+@runtime_checkable
+class Drawable(Protocol):
+    """What can be drawn: a solution, or solutions in successive windows of time."""
+
+    @property
+    def problem(self) -> Problem: ...
+
+    def __getitem__(self, field: str, /) -> Any: ...
+
+    def residual(self, condition: str, points: Any, /) -> Any: ...
+
+
 def plot_solution(
-    solution: "Solution",
+    solution: Drawable,
     fields: Sequence[str] | None,
     references: Mapping[str, Function],
     deviations: Mapping[str, Function],
@@ -69,16 +81,16 @@ def plot_solution(
 ) -> "Figure":
     """See `Solution.plot`."""
     problem = solution.problem
-    grid = grid_of(problem, resolution, at, free=2)
-    where = grid.points
-    line = len(grid.axes) == 1
+    whole = grid_of(problem, resolution, at, free=2)
+    where = whole.points
+    line = len(whole.axes) == 1
     panels: list[Panel] = []
     names = field_names(problem) if fields is None else list(fields)
     known = [*field_names(problem), *(f.name for f in problem.fields)]
     for what, given in (("references", references), ("deviations", deviations)):
         named("plot", what, given, known, partial(function, expected="a function of points"))
     for number, name in enumerate(names):
-        view = solution[name]
+        view, grid = solution[name], whole.within(_regions(problem, name))
         if isinstance(view, LawView):
             raise InputError(f"plot: {name!r} is a law, no field: use [{name!r}].plot().")
         values = np.asarray(view(where))
@@ -94,7 +106,7 @@ def plot_solution(
                 if truth is None or not line
                 else ("reference", grid.masked(_real(truth))),
                 band=grid.masked(1.96 * spread) if line and spread is not None else None,
-                points=_marks(solution, grid) if points and number == 0 else {},
+                points=_marks(cast("Solution", solution), whole) if points and number == 0 else {},
             )
         )
         if truth is not None:
@@ -112,8 +124,9 @@ def plot_solution(
     for name in _solid_conditions(problem) if residuals is None else residuals:
         found = np.abs(np.asarray(solution.residual(name, where)))
         size = np.sqrt(np.mean(found**2, axis=1)) if found.shape[1] > 1 else found[:, 0]
-        panels.append(Panel(f"residual of {name}", grid.masked(size), "decades"))
-    return draw_panels(panels, grid, units)
+        own = whole.within([c.region for c in problem.conditions if c.name == name])
+        panels.append(Panel(f"residual of {name}", own.masked(size), "decades"))
+    return draw_panels(panels, whole, units)
 
 
 def plot_lengthscales(
@@ -165,6 +178,18 @@ def field_names(problem: Problem) -> list[str]:
     return [
         *(name for name, *_ in problem.complex_fields),
         *(field.name for field in problem.fields if field.name not in left_out),
+    ]
+
+
+def _regions(problem: Problem, name: str) -> list[AbstractRegion]:
+    """Where the conditions are that a field occurs in: one of a part of the domain is not drawn
+    outside of it."""
+    parts = {complex_name: pair for complex_name, *pair in problem.complex_fields}
+    numbers = parts.get(name) or [i for i, f in enumerate(problem.fields) if f.name == name]
+    return [
+        condition.region
+        for condition, residual in zip(problem.conditions, problem.residuals, strict=True)
+        if any(term.field in numbers for term in residual.terms)
     ]
 
 

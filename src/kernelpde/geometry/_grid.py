@@ -1,7 +1,7 @@
 """Regular grids over whatever a problem lives on: for pictures and for export."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -48,6 +48,11 @@ class Grid:
             )
         shaped = given.reshape(self.shape)
         return shaped if self.inside.all() else np.where(self.inside, shaped, np.nan)
+
+    def within(self, regions: Sequence[AbstractRegion]) -> "Grid":
+        """The same grid, of which only what is in some regions belongs to the domain."""
+        inside = _belongs(regions, self.points).reshape(self.shape)
+        return replace(self, inside=self.inside & inside)
 
 
 def grid_over(
@@ -118,7 +123,10 @@ def _belongs(
 ) -> Bool[np.ndarray, " n"]:
     """Points in some solid region; all of them if there is none."""
     solid = [patch for region in regions for patch in patches_of(region) if patch.solid]
-    kept = [patch.keeps(points) for patch in solid if patch.keeps is not None]
+    # What is on the edge belongs to it: tests of shapes are strict, a picture is whole.
+    middle = (points.min(0) + points.max(0)) / 2
+    moved = middle + (1 - 1e-9) * (points - middle)
+    kept = [patch.keeps(moved) for patch in solid if patch.keeps is not None]
     if not solid or len(kept) < len(solid):
         return np.ones(len(points), dtype=bool)
     return np.any(kept, axis=0)

@@ -6,15 +6,20 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from kernelpde.arrays import Numbers
 from kernelpde.checking import function as checked_function
 from kernelpde.errors import InputError
 from kernelpde.kernels._function import differentiated
-from kernelpde.kernels._kernel import AbstractKernel, Coordinates
+from kernelpde.kernels._kernel import AbstractKernel, Coordinates, Periods
 from kernelpde.kernels._multiindex import MultiIndex, OrderPair
 from kernelpde.kernels._parameters import called, log_of_positive
+
+
+def _row(values: np.ndarray) -> str:
+    return ", ".join(f"{value:.3g}" for value in values)
 
 
 class Features(AbstractKernel):
@@ -28,6 +33,8 @@ class Features(AbstractKernel):
 
     - `function`: takes a point of shape `(d,)` and returns φ there, one number or a vector.
     - `variance`: w, one number, or one for each φ. They are learned.
+
+    On a periodic domain φ has to be periodic by itself; where it is not, it is refused.
     """
 
     function: Callable[[Array], Any]
@@ -41,6 +48,24 @@ class Features(AbstractKernel):
     @property
     def variance(self) -> Float[Array, "..."]:
         return jnp.exp(self.log_variance)
+
+    def periodized(self, periods: Periods) -> "Features":
+        """Itself, if φ has these periods, as seen at some points."""
+        rng = np.random.default_rng(0)
+        points = rng.uniform(size=(32, len(periods))) * [p or 1.0 for p in periods]
+        values = np.asarray(jax.vmap(self._stacked)(jnp.asarray(points)))
+        for i, period in enumerate(periods):
+            if period is None:
+                continue
+            moved = np.asarray(jax.vmap(self._stacked)(jnp.asarray(points).at[:, i].add(period)))
+            if not np.allclose(values, moved, rtol=1e-6, atol=1e-9 * np.nanmax(np.abs(values))):
+                raise InputError(
+                    f"Features: the domain has the period {period:g} in coordinate {i}, but φ "
+                    f"does not: φ({_row(points[0])}) = {_row(values[0])}, one period on "
+                    f"{_row(moved[0])}. Write φ with sine and cosine, or with the distance to the "
+                    f"nearest copy, jnp.mod(x[{i}], {period:g})."
+                )
+        return self
 
     def partials(
         self, x: Coordinates, y: Coordinates, orders: Sequence[OrderPair]

@@ -17,9 +17,9 @@ from kernelpde.gallery import (
     robin,
     schrodinger,
 )
+from kernelpde.gallery._chebyshev import ChebyshevCavity, ChebyshevDarcy
 from kernelpde.gallery._gray_scott import _DU, _DV, _MODES, _cosine, _reaction
 from kernelpde.gallery._references import (
-    ChebyshevDarcy,
     CosineSeries,
     RegularizedDistance,
     SplitStep,
@@ -93,6 +93,23 @@ def test_references_of_inverse_problems_are_converged():
     assert np.max(np.abs(coarse - fine)) < 1e-7
     time = np.stack([points[:, 0], 2 * points[:, 1] - 1], axis=1)
     assert np.max(np.abs(ColeHopf(0.02, 120)(time) - ColeHopf(0.02)(time))) < 1e-12
+
+
+def test_the_reference_of_the_cavity_converges():
+    def lid(x):
+        return 16 * x**2 * (1 - x) ** 2
+
+    points = np.random.default_rng(0).random((300, 2))
+    found = [ChebyshevCavity(100.0, lid, degree) for degree in (16, 24, 32)]
+    velocities = [reference.velocity(points) for reference in found]
+    errors = [np.linalg.norm(v - velocities[-1]) for v in velocities[:2]]
+    size = np.linalg.norm(velocities[-1])
+    assert errors[0] < 2e-2 * size
+    assert errors[1] < 1e-5 * size
+    # Velocities are derivatives of the stream function.
+    h, (x, y) = 1e-5, points.T
+    up, down = (found[-1](np.stack([x, y + s], axis=1)) for s in (h, -h))
+    np.testing.assert_allclose((up - down) / (2 * h), velocities[-1][:, 0], atol=1e-8)
 
 
 def test_cole_hopf_solves_the_equation():

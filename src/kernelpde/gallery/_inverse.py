@@ -7,9 +7,9 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from kernelpde.functionals import Jet
+from kernelpde.gallery._chebyshev import ChebyshevDarcy
 from kernelpde.gallery._example import Example, gallery, product_grid
 from kernelpde.gallery._gray_scott import gray_scott
-from kernelpde.gallery._references import ChebyshevDarcy
 from kernelpde.geometry import Box
 from kernelpde.kernels import Gaussian
 from kernelpde.problem import Condition, Field, Parameter, Problem

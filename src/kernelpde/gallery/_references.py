@@ -118,58 +118,6 @@ class CosineSeries:
 
 
 @dataclass(frozen=True)
-class ChebyshevDarcy:
-    """-div(exp(a) grad u) = 1 on the unit square with u = 0 on the boundary, in Chebyshev points.
-
-    **Arguments:**
-
-    - `coefficient`: a, as a function of points.
-    - `degree`: of the polynomials in each coordinate.
-    """
-
-    coefficient: Callable[[np.ndarray], np.ndarray]
-    degree: int = 40
-
-    @cached_property
-    def _nodes(self) -> np.ndarray:
-        return 0.5 * (1.0 + np.cos(np.pi * np.arange(self.degree + 1) / self.degree))
-
-    @cached_property
-    def _weights(self) -> np.ndarray:
-        """Of barycentric interpolation."""
-        weights = (-1.0) ** np.arange(self.degree + 1)
-        weights[[0, -1]] *= 0.5
-        return weights
-
-    @cached_property
-    def _values(self) -> np.ndarray:
-        nodes, weights, size = self._nodes, self._weights, self.degree + 1
-        gaps = nodes[:, None] - nodes + np.eye(size)
-        slope = weights / weights[:, None] / gaps
-        slope -= np.diag(slope.sum(1))
-        along_x, along_y = np.kron(slope, np.eye(size)), np.kron(np.eye(size), slope)
-        points = np.stack(np.meshgrid(nodes, nodes, indexing="ij"), axis=-1).reshape(-1, 2)
-        strength = np.exp(self.coefficient(points))[:, None]
-        operator = -along_x @ (strength * along_x) - along_y @ (strength * along_y)
-        inside = ((points > 1e-12) & (points < 1 - 1e-12)).all(1)
-        values = np.zeros(size * size)
-        values[inside] = np.linalg.solve(operator[np.ix_(inside, inside)], np.ones(inside.sum()))
-        return values.reshape(size, size)
-
-    def _interpolation(self, places: np.ndarray) -> np.ndarray:
-        gaps = places[:, None] - self._nodes
-        hit = np.abs(gaps) < 1e-14
-        rows = self._weights / np.where(hit, 1.0, gaps)
-        rows /= rows.sum(1, keepdims=True)
-        return np.where(hit.any(1, keepdims=True), hit, rows)
-
-    def __call__(self, points: Float[np.ndarray, "n 2"]) -> Float[np.ndarray, " n"]:
-        """u at points."""
-        left, right = self._interpolation(points[:, 0]), self._interpolation(points[:, 1])
-        return np.sum((left @ self._values) * right, axis=1)
-
-
-@dataclass(frozen=True)
 class ColeHopf:
     """uₜ + u uₓ = ν uₓₓ on (-1, 1), u(x, 0) = -sin πx, u = 0 at both ends, by Gauss-Hermite rule.
 

@@ -50,8 +50,8 @@ problem = kp.Problem(
         domain["x=2"] | domain["y=2"],
         lambda x, u, v: (u.value - exact(x)[0], v.value - exact(x)[1]),
     ),
-    fields=[kp.Field("u", kp.Gaussian(0.45)), kp.Field("v", kp.Gaussian(0.45))],
+    fields=[kp.Field("u", kp.Gaussian(0.3)), kp.Field("v", kp.Gaussian(0.3))],
 )
-points = {"equilibrium": 600, "hole": 60, "left": 60, "below": 60, "outer": 120}
+points = {"equilibrium": 1000, "hole": 80, "left": 60, "below": 60, "outer": 120}
 references = {n: jax.vmap(lambda x, i=i: exact(x)[i]) for i, n in enumerate("uv")}
 small = {"equilibrium": 350, "hole": 50, "left": 40, "below": 40, "outer": 80}, 0.05

@@ -2,10 +2,13 @@
 
     python benchmarks/shapes.py poisson [--seeds 0:5] [--only SHAPE]
     python benchmarks/shapes.py inside
+    python benchmarks/shapes.py flux [--seeds 0:5]
 
 `poisson`: -Δu = f with a manufactured solution of a few oscillations, Dirichlet data on the first
 piece of the boundary and Neumann data on the others; 2500 rows at most, `kp.learn` without options.
-Relative rms error at 2000 points inside. `inside`: seconds for a million points.
+Relative rms error at 2000 points inside. `inside`: seconds for a million points. `flux`: two
+materials, 1 : 100, learned; jumps of temperature and flux between collocation points, relative to
+their sizes.
 """
 
 import argparse
@@ -153,15 +156,43 @@ def inside() -> None:
     write("shapes-inside", {"points": 1_000_000, "shapes": found})
 
 
+def flux(seeds: range) -> None:
+    page = import_module("kernelpde.gallery.pages.two_materials")
+    border = page.around.interface(page.disc).sample(500, np.random.default_rng(11), "uniform")
+    points, normals = jnp.asarray(border.points), jnp.asarray(border.normals)
+
+    def across(view: Any) -> np.ndarray:
+        slopes = jnp.stack([view.d("x")(points), view.d("y")(points)], axis=1)
+        return np.asarray(jnp.sum(slopes * normals, axis=1))
+
+    runs = []
+    for seed in seeds:
+        found = kp.learn(page.problem, page.points, seed=seed, throw=False).solution
+        u, v = found["u"], found["v"]
+        outer, inner = across(u), page.K * across(v)
+        jump = np.asarray(u(points) - v(points))
+        runs.append(
+            {
+                "seed": seed,
+                "result": found.result.name,
+                "temperature": float(np.abs(jump).max() / np.abs(u(points)).max()),
+                "flux": float(np.abs(outer - inner).max() / np.abs(outer).max()),
+            }
+        )
+    medians = {k: float(np.median([run[k] for run in runs])) for k in ("temperature", "flux")}
+    write("shapes-flux", {"largest jumps, medians": medians, "runs": runs})
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=("poisson", "inside"))
+    parser.add_argument("what", choices=("poisson", "inside", "flux"))
     parser.add_argument("--seeds", default="0:5")
     parser.add_argument("--only", choices=list(SHAPES))
     given = parser.parse_args()
     if given.what == "inside":
         return inside()
-    return poisson(range(*map(int, given.seeds.split(":"))), given.only)
+    seeds = range(*map(int, given.seeds.split(":")))
+    return flux(seeds) if given.what == "flux" else poisson(seeds, given.only)
 
 
 if __name__ == "__main__":

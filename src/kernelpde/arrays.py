@@ -1,12 +1,14 @@
 """What counts as numbers where a user gives them."""
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import jax
 import jax.core
 import numpy as np
 from jaxtyping import Array, ArrayLike
+
+_Tree = TypeVar("_Tree")
 
 Numbers: TypeAlias = ArrayLike | Sequence[Any]
 """A number, an array of JAX or numpy, or nested lists of numbers."""
@@ -18,6 +20,13 @@ def array(values: Any) -> Array:
     `jnp.asarray` may share it, and compiles a program for every shape of a numpy array.
     """
     return values if isinstance(values, jax.Array) else jax.device_put(np.array(values))
+
+
+def held(tree: _Tree) -> _Tree:
+    """A tree whose arrays have no derivatives; functions in it are what they are."""
+    return jax.tree.map(
+        lambda leaf: jax.lax.stop_gradient(leaf) if isinstance(leaf, jax.Array) else leaf, tree
+    )
 
 
 def known(values: Any) -> Array:

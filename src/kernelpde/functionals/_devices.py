@@ -98,10 +98,17 @@ def _count(rows: Any) -> int:
 def _mapped(function: Callable[..., Any], rows: Any, whole: tuple[Any, ...], mesh: Mesh) -> Any:
     (axis,) = mesh.axis_names
     apart, same = PartitionSpec(axis), PartitionSpec()
-    specs = (jax.tree.map(lambda _: apart, rows), *(jax.tree.map(lambda _: same, w) for w in whole))
-    shared = jax.shard_map(function, mesh=mesh, in_specs=specs, out_specs=apart)
+    # Kernels may hold functions, which are no arguments.
+    arrays, rest = eqx.partition(whole, eqx.is_array)
+    specs = (jax.tree.map(lambda _: apart, rows), jax.tree.map(lambda _: same, arrays))
+    shared = jax.shard_map(
+        lambda mine, everyone: function(mine, *eqx.combine(everyone, rest)),
+        mesh=mesh,
+        in_specs=specs,
+        out_specs=apart,
+    )
     # Otherwise the compiler goes on to share what comes before and what else is made of the rows.
-    return shared(everywhere(rows, mesh), *whole)
+    return shared(everywhere(rows, mesh), arrays)
 
 
 def everywhere(found: Any, mesh: Mesh | None) -> Any:

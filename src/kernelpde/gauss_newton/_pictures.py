@@ -111,7 +111,7 @@ def plot_solution(
         )
         if truth is not None:
             error = grid.masked(np.abs(values - truth))
-            panels.append(Panel(f"error of {name}", error, "sizes", labeled(name, units)))
+            panels.append(Panel(f"error of {name}", error, "decades", labeled(name, units)))
         elif "error_estimate" in vars(solution):
             error = grid.masked(view.error(where))
             title = f"estimated error of {name}"

@@ -313,7 +313,7 @@ def precision_times(
     """
     total = jnp.zeros(pattern.idle + 1)
 
-    @jax.checkpoint
+    @eqx.filter_checkpoint
     def one(numbers: tuple[Int[Array, " r"], Int[Array, " c"]], model, psi, x):
         rows, columns = numbers
         seen, before = jnp.concatenate([rows, columns]), len(rows)

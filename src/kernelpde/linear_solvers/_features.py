@@ -119,7 +119,7 @@ class Features(eqx.Module):
         for batch in self.batches:
 
             def summed(pieces, whole, *shared):
-                @jax.checkpoint
+                @eqx.filter_checkpoint
                 def one(chunk, piece):
                     return function(_formed(chunk, *shared), piece, *whole)
 

@@ -81,7 +81,7 @@ def local_jets(
     """
     longer = jnp.concatenate([points, points[-1:]])
 
-    @jax.checkpoint
+    @eqx.filter_checkpoint
     def one(numbers, model, psi, psi_u, places) -> Float[Array, "c T"]:
         members, seen = numbers
         matrix = small_gram(model, psi, seen, jitter)

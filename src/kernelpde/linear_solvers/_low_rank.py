@@ -29,7 +29,7 @@ import numpy as np
 from jax.sharding import Mesh
 from jaxtyping import Array, Float, Int
 
-from kernelpde.arrays import array
+from kernelpde.arrays import array, held
 from kernelpde.checking import real_number, whole_number
 from kernelpde.functionals import (
     Functionals,
@@ -271,9 +271,9 @@ class LowRankState(AbstractLinearSolverState):
         added = noise + self.solver.nugget * (diagonal + noise)
         square = gram(kernels, few, few)
         root = _factored(jax.lax.stop_gradient(square), self.solver.largest_nugget)
-        held = jax.lax.stop_gradient((kernels, rows, added, rhs))
-        features = Features(held[0], held[1].batches, few, root, self.solver.mesh)
-        middle, first = features.normal_equations(*held[2:])
+        still = held((kernels, rows, added, rhs))
+        features = Features(still[0], still[1].batches, few, root, self.solver.mesh)
+        middle, first = features.normal_equations(*still[2:])
         factor, definite = cholesky(middle)
         coefficients = solve_with(factor, first)
         result = LINEAR.where(definite, root.result, LINEAR.not_positive_definite)

@@ -24,6 +24,7 @@ import numpy as np
 from jax.sharding import Mesh
 from jaxtyping import Array, Bool, Float, Int
 
+from kernelpde.arrays import held
 from kernelpde.checking import real_number, whole_number
 from kernelpde.compiling import compiled
 from kernelpde.errors import InputError
@@ -235,22 +236,22 @@ class SparseState(AbstractLinearSolverState):
         del sweeps, keep
         diagonal = gram_diagonal(kernels, rows.batches)
         added = noise + self.solver.nugget * (diagonal + noise)
-        held = jax.lax.stop_gradient((kernels, added, rhs))
-        still = jax.lax.stop_gradient(rows)
+        still_kernels, still_added, still_rhs = held((kernels, added, rhs))
+        still = held(rows)
         system = _System(
             self,
             still,
-            self._made(held[0]) if self.factor is None else self.factor,
+            self._made(still_kernels) if self.factor is None else self.factor,
             factorized(
-                held[0],
+                still_kernels,
                 _with_idle(concatenate(still.batches)),
-                jnp.concatenate([held[1], jnp.ones(1)]),
+                jnp.concatenate([still_added, jnp.ones(1)]),
                 self.solver.jitter,
                 self.row_pattern,
             ),
-            held[1],
+            still_added,
         )
-        found, iterations, converged = system.conjugate_gradients(held[2])
+        found, iterations, converged = system.conjugate_gradients(still_rhs)
         seen = system.factor.covariance_times(self.gathered(still, found))
         z, values = _solution((kernels, rows, added, rhs), system, (found, seen))
         raw = self.entries(values)

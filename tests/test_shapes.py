@@ -200,6 +200,27 @@ def test_insides_of_a_sphere_of_twenty_thousand_triangles():
     assert ball.contains(lined * 0.9).all()
 
 
+def test_measures_and_normals_of_meshes_converge(tmp_path):
+    """Triangles of half the size: areas and volumes to the second order, normals to the first."""
+    errors = []
+    for levels in (2, 3, 4):
+        vertices, triangles = sphere(levels)
+        path = tmp_path / f"{levels}.stl"
+        meshio.write_points_cells(path, vertices, [("triangle", triangles)])
+        ball = kp.read_mesh(path)
+        drawn = ball.boundary.sample(2000, rng(), "halton")
+        exact = drawn.points / np.linalg.norm(drawn.points, axis=1, keepdims=True)
+        errors.append(
+            [
+                4 * np.pi - ball.surface_area,
+                4 / 3 * np.pi - ball.volume,
+                np.sqrt(np.mean(np.sum((drawn.normals - exact) ** 2, axis=1))),
+            ]
+        )
+    ratios = np.array(errors[:-1]) / errors[1:]
+    np.testing.assert_allclose(ratios, [[4, 4, 2], [4, 4, 2]], rtol=0.1)
+
+
 def gmsh_plate(path):
     """A plate of two materials with a hole, named as people name things in Gmsh."""
     gmsh.initialize(interruptible=False)

@@ -1,7 +1,7 @@
 """The equations of a problem for methods that are linear in their unknowns, or have parameters.
 
-A residual F(x, j₁, ..., j_T) is known to kernelpde as a function of the derivatives jₜ that occur in
-it. Whatever can differentiate its own functions can be put into it: the equations and the points
+A residual F(x, j₁, ..., j_T) is known to kernelpde as a function of the derivatives jₜ that occur
+in it. Whatever can differentiate its own functions can be put into it: the equations and the points
 that a peer gets are those that kernelpde gets, line by line.
 """
 
@@ -11,6 +11,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+
 from kernelpde.gallery import Example
 
 Function = Callable[[jax.Array], jax.Array]
@@ -78,7 +79,9 @@ def along(function: Function, term: Any) -> Function:
     """The entry of a jet of a function, as a function of the point."""
 
     def entry(x: jax.Array) -> jax.Array:
-        return sum((derivative(function, term.field, order)(x) for order in term.orders), jnp.zeros(()))
+        return sum(
+            (derivative(function, term.field, order)(x) for order in term.orders), jnp.zeros(())
+        )
 
     return entry
 

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from _equations import Rows
 from fastlsq import solve_nonlinear
+
 from kernelpde.gallery import Example
 
 SETTINGS = ("1", "2", "3", "5", "8", "12", "auto")
@@ -63,7 +64,9 @@ class Adapted:
             for equation in range(r.shape[1]):
                 parts = [torch.zeros(len(r), solver.n_features) for _ in range(self.n_outputs)]
                 for number, (term, table) in enumerate(zip(residual.terms, tables, strict=True)):
-                    parts[term.field] = parts[term.field] + slopes[:, equation, number, None] * table
+                    parts[term.field] = (
+                        parts[term.field] + slopes[:, equation, number, None] * table
+                    )
                 matrix.append(weight * torch.cat(parts, dim=1))
                 right.append(-weight * r[:, equation])
         return torch.cat(matrix), torch.cat(right)[:, None]

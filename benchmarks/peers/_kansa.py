@@ -1,7 +1,7 @@
 """Collocation with radial functions around the points (Kansa 1990), the shape by hand.
 
-u = Σ cⱼ φ(|x - xⱼ|) with Gaussians, as many centers as there are points, least squares by QR at each
-Newton step. Settings are lengthscales as parts of the domain: all are tried, the best by its true
+u = Σ cⱼ φ(|x - xⱼ|) with Gaussians, as many centers as there are points, least squares by QR at
+each Newton step. Settings are lengthscales as parts of the domain: all are tried, the best by its true
 error counts, which is more than one could know.
 """
 
@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import scipy.linalg
 from _equations import Rows, along, embedded
+
 from kernelpde.gallery import Example
 
 SETTINGS = ("0.4", "0.3", "0.2", "0.15", "0.1", "0.07", "0.05")
@@ -38,7 +39,8 @@ def solved(example: Example, setting: str, seed: int) -> Any:
         for index, residual in enumerate(problem.residuals):
             pairs = list(zip(residual.terms, tables[index], strict=True))
             r, slopes = map(
-                np.asarray, rows.linearized(index, [jnp.asarray(a @ known[t.field]) for t, a in pairs])
+                np.asarray,
+                rows.linearized(index, [jnp.asarray(a @ known[t.field]) for t, a in pairs]),
             )
             for equation in range(r.shape[1]):
                 part = np.zeros((len(r), rows.fields, count))
@@ -53,9 +55,7 @@ def solved(example: Example, setting: str, seed: int) -> Any:
         if np.linalg.norm(change) < 1e-10 * np.linalg.norm(known):
             break
     coefficients = jnp.asarray(known)
-    return jax.jit(
-        jax.vmap(lambda x: coefficients @ jax.vmap(lambda c: basis(x, c)[0])(centers))
-    )
+    return jax.jit(jax.vmap(lambda x: coefficients @ jax.vmap(lambda c: basis(x, c)[0])(centers)))
 
 
 def _table(basis: Any, term: Any, points: np.ndarray, centers: jax.Array) -> np.ndarray:

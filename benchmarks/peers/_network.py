@@ -1,9 +1,9 @@
 """A network trained by damped Gauss-Newton steps in its parameters, in double precision.
 
-Written after energy natural gradients (Müller and Zeinhofer 2023) and the Levenberg-Marquardt form of
-them: J has a row for each residual and a column for each parameter, a step solves
-(JᵀJ + μ tr(JᵀJ) / P) s = -Jᵀr, and μ falls or grows by whether the loss did. Periodic coordinates enter by sine
-and cosine. Settings: widths of the hidden layers, and steps.
+Written after energy natural gradients (Müller and Zeinhofer 2023), in their Levenberg-Marquardt
+form: J has a row for each residual and a column for each parameter, a step solves
+(JᵀJ + μ tr(JᵀJ) / P) s = -Jᵀr, and μ falls or grows by whether the loss did. Periodic coordinates
+enter by sine and cosine. Settings: widths of the hidden layers, and steps.
 """
 
 from typing import Any
@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from _equations import Rows, embedded
 from jax.flatten_util import ravel_pytree
+
 from kernelpde.gallery import Example
 
 SETTINGS = ("24x24, 150 steps", "32x32, 300 steps", "32x32x32, 500 steps")

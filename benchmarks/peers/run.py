@@ -3,7 +3,7 @@
     pip install -r benchmarks/peers/requirements.txt
     python benchmarks/peers/run.py METHOD PROBLEM [--setting S] [--seeds 0:3] [--at-most 900]
 
-Every setting and seed is run by a process of its own, with an empty compilation cache; "cold" is its
+Every setting and seed is run by a process of its own, without a compilation cache; "cold" is its
 first solve, imports left out, "warm" its second. Errors are relative, root mean square, at the
 points of the gallery. Adds to `results/peers.json`.
 """
@@ -107,7 +107,9 @@ def main() -> None:
         for seed in seeds:
             run = apart(given.method, given.problem, setting, seed, given.at_most)
             keep(run)
-            found = run.get("failed") or f"{run['error']:.1e}, {run['cold']:.1f} s, {run['warm']:.1f} s"
+            found = (
+                run.get("failed") or f"{run['error']:.1e}, {run['cold']:.1f} s, {run['warm']:.1f} s"
+            )
             print(f"{given.method}, {given.problem}, {setting}, seed {seed}: {found}", flush=True)
 
 

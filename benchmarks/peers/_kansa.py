@@ -1,8 +1,8 @@
 """Collocation with radial functions around the points (Kansa 1990), the shape by hand.
 
 u = Σ cⱼ φ(|x - xⱼ|) with Gaussians, as many centers as there are points, least squares by QR at
-each Newton step. Settings are lengthscales as parts of the domain: all are tried, the best by its true
-error counts, which is more than one could know.
+each Newton step. Settings are lengthscales as parts of the domain: all are tried, the best by its
+true error counts, which is more than one could know.
 """
 
 from typing import Any

@@ -16,6 +16,7 @@ from kernelpde.gallery import elliptic, elliptic_additive
 from kernelpde.learning import _starting
 from kernelpde.learning._state import init
 from kernelpde.learning._task import Options, Task
+from kernelpde.learning.validation import default_validation
 
 SMALL = {"equation": 300, "boundary": 100}
 GRID = np.linspace(0, 1, 101)[:, None]
@@ -300,3 +301,19 @@ def test_many_rows_are_thinned_to_compare_starts(monkeypatch):
     assert found[0][1] == found[1][1]
     assert abs(found[0][0] - found[1][0]) < 0.8
     assert found[1][0] > np.log(0.05)
+
+
+def test_lengthscales_that_vary_are_not_judged_by_their_own_deviations():
+    square = kp.Box(x=(0, 1), y=(0, 1))
+
+    def chosen(kernel):
+        problem = kp.Problem(
+            kp.Condition("equation", square.interior, lambda x, u: u.laplacian - 1),
+            fields=[kp.Field("u", kernel)],
+        )
+        blocks = problem.collocate({"equation": 20}, seed=0)
+        return default_validation(problem, blocks, kp.Dense())
+
+    varying = kp.kernels.Gibbs(lambda x: 0.2 + 0.1 * x[0])
+    assert chosen(kp.Gaussian(0.3)) == kp.HeldOut(standardized=True)
+    assert chosen(varying) == chosen(kp.Matern(2.5, 0.3) + varying) == kp.HeldOut()

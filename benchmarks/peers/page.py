@@ -29,7 +29,7 @@ series need a tenth of a second where `kernelpde` needs ten. They are in the pic
 reason. What speaks for `kernelpde` there is that nothing has to be derived or discretized, and
 that the same lines work on the next shape, with data, and with unknown coefficients.
 
-All methods but `classical`, `finite elements` and `deepxde` are given the residuals, points and
+All methods but `classical` and `finite elements` are given the residuals, points and
 conditions that `kernelpde` is given. `kansa` is collocation with Gaussians whose width was chosen
 by its true error; `fastlsq` has a grid of bandwidths and, as "auto", its own choice; the network
 takes Gauss-Newton steps in its parameters. Settings are in `benchmarks/peers`, which `python

@@ -27,7 +27,6 @@ METHODS = {
     "fastlsq": "_fastlsq",
     "finite elements": "_finite_elements",
     "classical": "_classical",
-    "deepxde": "_deepxde",
 }
 
 

@@ -17,6 +17,7 @@ finer one. Writes `results/cavity-smooth.json`.
 
 import argparse
 import time
+from importlib import import_module
 
 import jax
 import jax.numpy as jnp
@@ -28,7 +29,6 @@ from kernelpde.gallery._chebyshev import ChebyshevCavity
 
 jax.config.update("jax_enable_x64", True)
 
-RE = 100.0
 Y = np.array([0.0547, 0.1016, 0.2813, 0.4531, 0.5, 0.6172, 0.7344, 0.8516, 0.9531, 0.9766])
 U = [-0.03717, -0.06434, -0.15662, -0.2109, -0.20581, -0.13641, 0.00332, 0.23151, 0.68717, 0.84123]
 X = np.array([0.0625, 0.0938, 0.1563, 0.2266, 0.2344, 0.5, 0.8047, 0.8594, 0.9063, 0.9453])
@@ -46,21 +46,15 @@ def corners(x):
     return corner(x[0], x[1]), corner(1 - x[0], x[1])
 
 
-def vorticity(x, psi):
-    dx = psi.d("x", "x", "x") + psi.d("x", "y", "y")
-    dy = psi.d("x", "x", "y") + psi.d("y", "y", "y")
-    bending = psi.d("x", "x", "x", "x") + 2 * psi.d("x", "x", "y", "y") + psi.d("y", "y", "y", "y")
-    return psi.d("y") * dx - psi.d("x") * dy - bending / RE
-
-
-domain = kp.Box(x=(0, 1), y=(0, 1))
-walls = kp.united([domain.at(x=0), domain.at(x=1), domain.at(y=0)])
-problem = kp.Problem(
-    kp.Condition("vorticity", domain.interior, vorticity),
-    kp.Condition("walls", walls, lambda x, psi: (psi.value, psi.normal_derivative)),
-    kp.Condition("lid", domain.at(y=1), lambda x, psi: (psi.value, psi.d("y") - 1)),
-    fields=[kp.Field("psi", kp.Gaussian(0.25) + kp.kernels.Features(corners))],
-)
+def textbook() -> kp.Problem:
+    """The page of the gallery, the lid at full speed up to the corners, whose flow is given."""
+    page = import_module("kernelpde.gallery.pages.cavity")
+    return kp.Problem(
+        kp.Condition("vorticity", page.domain.interior, page.vorticity),
+        kp.Condition("walls", page.walls, lambda x, psi: (psi.value, psi.normal_derivative)),
+        kp.Condition("lid", page.domain.at(y=1), lambda x, psi: (psi.value, psi.d("y") - 1)),
+        fields=[kp.Field("psi", kp.Gaussian(0.25) + kp.kernels.Features(corners))],
+    )
 
 
 SMOOTH = ((0.2, 600), (0.15, 900), (0.12, 1400))
@@ -68,8 +62,7 @@ SMOOTH = ((0.2, 600), (0.15, 900), (0.12, 1400))
 
 
 def smooth() -> None:
-    from kernelpde.gallery.pages import cavity as page
-
+    page = import_module("kernelpde.gallery.pages.cavity")
     reference, finer = (ChebyshevCavity(page.RE, page.lid, degree) for degree in (32, 40))
     places = page.domain.interior.sample(1500, np.random.default_rng(7), "halton").points
     truth = finer.velocity(places)
@@ -105,7 +98,7 @@ def main() -> None:
     count = given.points
     begin = time.process_time()
     points = {"vorticity": count, "walls": count // 4, "lid": count // 12}
-    solution = kp.solve(problem, points, throw=False)
+    solution = kp.solve(textbook(), points, throw=False)
     psi = solution["psi"]
     u = np.asarray(psi.d("y")(np.stack([np.full_like(Y, 0.5), Y], axis=1)))
     v = -np.asarray(psi.d("x")(np.stack([X, np.full_like(X, 0.5)], axis=1)))

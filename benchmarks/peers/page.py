@@ -9,10 +9,7 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-import matplotlib
-
-matplotlib.use("Agg")
-from matplotlib import pyplot as plt
+from matplotlib.figure import Figure
 
 ROOT = Path(__file__).parent.parent.parent
 MARKS = "osD^vP*"
@@ -55,7 +52,8 @@ def medians(runs: list[dict[str, Any]]) -> dict[str, dict[tuple[str, str], dict[
 
 
 def picture(problem: str, cases: dict[tuple[str, str], dict[str, Any]]) -> Path:
-    figure, axis = plt.subplots(figsize=(6.4, 4.2), layout="constrained")
+    figure = Figure(figsize=(6.4, 4.2), layout="constrained")
+    axis = figure.subplots()
     methods = sorted({method for method, _ in cases})
     for number, method in enumerate(methods):
         points = [c for (m, _), c in cases.items() if m == method and "error" in c]
@@ -77,7 +75,6 @@ def picture(problem: str, cases: dict[tuple[str, str], dict[str, Any]]) -> Path:
     path = ROOT / "docs" / "figures" / "peers" / f"{problem}.png"
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=90)
-    plt.close(figure)
     return path
 
 

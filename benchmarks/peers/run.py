@@ -45,9 +45,14 @@ def gaps(module: Any, example: Any, found: Any) -> dict[str, float]:
 
 def one(method: str, problem: str, setting: str, seed: int) -> dict[str, object]:
     """In this process."""
-    from _problems import example_of
+    import jax
 
-    example, module = example_of(problem), import_module(METHODS[method])
+    jax.config.update("jax_enable_x64", True)
+    from kernelpde.gallery import EXAMPLES
+
+    if problem not in EXAMPLES:
+        sys.exit(f"There is no problem {problem!r}; `kernelpde examples` lists them.")
+    example, module = EXAMPLES[problem](), import_module(METHODS[method])
     times, errors = [], {}
     for _ in range(2 if getattr(module, "COMPILES", True) else 1):
         begin = time.process_time()

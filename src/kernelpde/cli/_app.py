@@ -27,7 +27,7 @@ from kernelpde.export import FORMATS, export
 from kernelpde.gallery import EXAMPLES, Example, groups
 from kernelpde.gauss_newton import Solution, load_solution, solution_notes
 from kernelpde.inference import posterior
-from kernelpde.kernels import Gibbs
+from kernelpde.kernels import gibbs_in
 from kernelpde.learning import data_conditions, read_notes
 from kernelpde.reproduce import PARTS, reproduce
 
@@ -287,7 +287,7 @@ def run_reproduce(
 def _carry_out(job: Job, out: Path | None, as_json: bool, save: str | None = None) -> None:
     example = job.example()
     if example.windows > 1:
-        marched(job, example, out, as_json)
+        marched(job, example, out, as_json, save)
     _finish(carried_out(job, out=out, quiet=as_json, save=save), out, as_json)
 
 
@@ -323,8 +323,7 @@ def _draw(
     figures = {"solution": solution.plot(references=references, at=held, resolution=resolution)}
     if noisy and solution.converged:
         figures["posterior"] = posterior(solution).plot(references=references, at=held)
-    kernels = jax.tree.leaves(solution.kernels, is_leaf=lambda node: isinstance(node, Gibbs))
-    if any(isinstance(kernel, Gibbs) for kernel in kernels):
+    if gibbs_in(solution.kernels):
         figures["lengthscales"] = solution.plot_lengthscales(at=held)
     figures["iteration"] = solution.history.plot()
     written = []

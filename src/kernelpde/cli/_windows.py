@@ -11,16 +11,21 @@ from kernelpde.cli._job import REPORT, Job
 from kernelpde.errors import InputError
 from kernelpde.evolve import march
 from kernelpde.gallery import Example
-from kernelpde.gauss_newton import Solution
+from kernelpde.gauss_newton import GaussNewton, LevenbergMarquardt, Solution
 from kernelpde.linear_solvers import Automatic
+from kernelpde.problem import save_kernels
 
 
-def marched(job: Job, example: Example, out: Path | None, as_json: bool) -> None:
+def marched(
+    job: Job, example: Example, out: Path | None, as_json: bool, save: str | None = None
+) -> None:
     """Solve the windows one after another, say what came of it, draw it, and leave."""
-    if job.accuracy is not None or job.optimizer != "default":
+    other = {"accuracy": None, "optimizer": "default", "steps": 50}
+    given = [f"--{name}" for name, usual in other.items() if getattr(job, name) != usual]
+    if given:
         raise InputError(
-            f"{example.name} goes through {example.windows} windows of time: there is no "
-            "--accuracy or --optimizer."
+            f"{example.name} goes through {example.windows} windows of time, by march, which has "
+            f"no {' or '.join(given)}: leave it out, or call kernelpde.solve."
         )
 
     def progress(number: int, solution: Solution) -> None:
@@ -33,12 +38,17 @@ def marched(job: Job, example: Example, out: Path | None, as_json: bool) -> None
         example.windows,
         {**example.points, **job.points},
         learning={"max_steps": job.max_steps} if job.learning else None,
-        linear_solver=Automatic(nugget=job.nugget or example.nugget, refinement=job.refinement),
+        solver=GaussNewton() if job.method == "plain" else LevenbergMarquardt(),
+        linear_solver=Automatic(
+            nugget=example.nugget if job.nugget is None else job.nugget, refinement=job.refinement
+        ),
         seed=job.seed,
         sampling=job.sampling or example.sampling,
         throw=False,
         callback=progress,
     )
+    if save is not None:
+        save_kernels(save, evolution.problem)
     errors = example.errors(evolution)
     report = {
         "problem": job.source,
@@ -54,8 +64,13 @@ def marched(job: Job, example: Example, out: Path | None, as_json: bool) -> None
     else:
         typer.echo(repr(evolution))
         for field, sizes in errors.items():
-            typer.echo(f"  error of {field}: {sizes['l2']:.2e} rms, {sizes['relative']:.2g} rel.")
+            typer.echo(
+                f"  error of {field}: {sizes['l2']:.2e} rms, {sizes['relative']:.2g} relative"
+            )
     if out is not None:
+        import matplotlib as mpl
+
+        mpl.use("Agg")
         out.mkdir(parents=True, exist_ok=True)
         with replacing(out / REPORT) as beside:
             beside.write_text(json.dumps(report, indent=2) + "\n")

@@ -185,14 +185,12 @@ def march(
         conditions = []
         for condition in problem.conditions:
             if condition.name == initial and solutions:
+                before = solutions[-1]
                 conditions.append(
-                    _continued(
-                        problem, condition, solutions[-1], begin, points, order, sampling, seed
-                    )
+                    _continued(problem, condition, before, begin, points, order, sampling, seed)
                 )
-            else:
-                cut = _cut(condition, space, begin, end, number == windows - 1)
-                conditions.extend([] if cut is None else [cut])
+            elif (cut := _cut(condition, space, begin, end, number == windows - 1)) is not None:
+                conditions.append(cut)
         window = problem.with_conditions(conditions).with_kernels(kernels)
         counts = {c.name: points[c.name] for c in conditions if not window.has_own_points(c.name)}
         if learning is not None and number == 0:

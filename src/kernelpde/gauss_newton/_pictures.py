@@ -13,7 +13,7 @@ from kernelpde.drawing import Chart, Curve, Panel, draw_charts, draw_panels, lab
 from kernelpde.errors import InputError
 from kernelpde.gauss_newton._views import LawView
 from kernelpde.geometry import AbstractRegion, Grid, bounding_box, grid_over
-from kernelpde.kernels import Gibbs
+from kernelpde.kernels import gibbs_in
 from kernelpde.problem import Problem
 
 if TYPE_CHECKING:
@@ -136,9 +136,7 @@ def plot_lengthscales(
     grid = grid_of(problem, None, at, free=2)
     panels = []
     for field in problem.fields:
-        for kernel in jax.tree.leaves(field.kernel, is_leaf=lambda node: isinstance(node, Gibbs)):
-            if not isinstance(kernel, Gibbs):
-                continue
+        for kernel in gibbs_in(field.kernel):
             lengths = np.asarray(jax.vmap(kernel.lengthscale)(jnp.asarray(grid.points)))
             lengths = lengths.reshape(len(lengths), -1)
             for i in range(lengths.shape[1]):

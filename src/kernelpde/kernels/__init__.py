@@ -21,6 +21,7 @@ from kernelpde.kernels._frozen import Frozen as Frozen
 from kernelpde.kernels._frozen import freeze as freeze
 from kernelpde.kernels._function import Function as Function
 from kernelpde.kernels._gibbs import Gibbs as Gibbs
+from kernelpde.kernels._gibbs import gibbs_in as gibbs_in
 from kernelpde.kernels._given import Features as Features
 from kernelpde.kernels._kernel import AbstractKernel as AbstractKernel
 from kernelpde.kernels._kernel import Constant as Constant

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from math import factorial, log
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
@@ -112,3 +113,9 @@ def _power(inverse: Array, exponent: float) -> Array:
 def _derivatives_of(element: Any) -> Any:
     """An element without its value; nothing of a plain number."""
     return element.without_value() if isinstance(element, Element) else 0.0
+
+
+def gibbs_in(kernels: Any) -> list[Gibbs]:
+    """The kernels of a tree whose lengthscale varies from place to place."""
+    nodes = jax.tree.leaves(kernels, is_leaf=lambda node: isinstance(node, Gibbs))
+    return [node for node in nodes if isinstance(node, Gibbs)]

@@ -62,8 +62,7 @@ class Features(AbstractKernel):
                 raise InputError(
                     f"Features: the domain has the period {period:g} in coordinate {i}, but φ "
                     f"does not: φ({_row(points[0])}) = {_row(values[0])}, one period on "
-                    f"{_row(moved[0])}. Write φ with sine and cosine, or with the distance to the "
-                    f"nearest copy, jnp.mod(x[{i}], {period:g})."
+                    f"{_row(moved[0])}. Write φ with sines and cosines of that period."
                 )
         return self
 

@@ -1,8 +1,6 @@
 """Where the outer loss is measured: points of its own, folds of the training points, or data."""
 
-import jax
-
-from kernelpde.kernels import Gibbs
+from kernelpde.kernels import gibbs_in
 from kernelpde.learning.validation._evidence import Evidence as Evidence
 from kernelpde.learning.validation._evidence import KernelFlow as KernelFlow
 from kernelpde.learning.validation._held_out import HeldOut as HeldOut
@@ -34,7 +32,5 @@ def default_validation(
         return LeaveOneOutPredictive()
     if not can_hold_out(problem, blocks):
         return KFold()
-    nodes = jax.tree.leaves(problem.kernels, is_leaf=lambda node: isinstance(node, Gibbs))
-    varies = any(isinstance(node, Gibbs) for node in nodes)
     formed = not needs_numbers(solver, problem.row_count(blocks))
-    return HeldOut(standardized=formed and not varies)
+    return HeldOut(standardized=formed and not gibbs_in(problem.kernels))

@@ -14,6 +14,8 @@ import numpy as np
 import scipy.linalg
 
 RESULTS = Path(__file__).parent.parent / "results"
+SMALLEST = False
+"""Whether only to see that benchmarks run, see `smallest.py`: one seed, and one timing of each."""
 
 
 def environment() -> dict[str, str]:
@@ -28,7 +30,7 @@ def environment() -> dict[str, str]:
 def write(name: str, report: dict[str, Any], quiet: bool = False) -> None:
     """Print a report as JSON unless `quiet`, and keep it in `results/NAME.json`."""
     text = json.dumps({**report, "environment": environment()}, indent=2)
-    RESULTS.mkdir(exist_ok=True)
+    RESULTS.mkdir(parents=True, exist_ok=True)
     (RESULTS / f"{name}.json").write_text(text + "\n")
     if not quiet:
         print(text)
@@ -46,7 +48,7 @@ def measure(
 ) -> None:
     """Every case for every seed; the report is written anew after each, so that nothing is lost."""
     runs: dict[str, list[dict[str, Any]]] = {case: [] for case in cases}
-    for seed in seeds:
+    for seed in list(seeds)[: 1 if SMALLEST else None]:
         for case, one in cases.items():
             runs[case].append(one(seed))
             report = {c: {**summary(done), "runs": done} for c, done in runs.items() if done}
@@ -78,7 +80,7 @@ def against_cholesky(
     function()
     factor()
     pairs = []
-    for _ in range(repeats):
+    for _ in range(1 if SMALLEST else repeats):
         time.sleep(_REST)
         ours = seconds(function)
         time.sleep(_REST)

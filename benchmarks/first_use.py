@@ -21,7 +21,7 @@ import sys
 import tempfile
 from typing import Any
 
-from _report import write
+from _report import SMALLEST, write
 
 _CHILD = """
 import sys, time, json
@@ -120,7 +120,7 @@ def main() -> None:
     report: dict[str, Any] = {}
     for action in ("solve", "learn"):
         empty, second = [], []
-        for _ in range(5):
+        for _ in range(1 if SMALLEST else 5):
             with tempfile.TemporaryDirectory() as cache:
                 empty.append(child(action, cache))
                 second.append(child(action, cache))

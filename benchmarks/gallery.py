@@ -15,7 +15,6 @@ writes `results/gallery.json` and `docs/figures/gallery/NAME.png`, page by page.
 import argparse
 import json
 import time
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -30,7 +29,7 @@ from kernelpde.gallery import EXAMPLES, Example, headings
 matplotlib.use("Agg")
 jax.config.update("jax_enable_x64", True)
 
-FIGURES = Path(__file__).parent.parent / "docs" / "figures" / "gallery"
+FIGURES = RESULTS.parent / "docs" / "figures" / "gallery"
 
 
 def cholesky_seconds(rows: int) -> float:

@@ -1,5 +1,6 @@
 """Learning kernels: accuracy, plans, optimizers, regression, features, failures."""
 
+from dataclasses import replace
 from functools import cache
 
 import equinox as eqx
@@ -14,6 +15,7 @@ from scipy.stats import multivariate_normal
 import kernelpde as kp
 from kernelpde.gallery import elliptic, elliptic_additive
 from kernelpde.learning import _starting
+from kernelpde.learning._optimizers import Evaluation
 from kernelpde.learning._state import init
 from kernelpde.learning._task import Options, Task
 from kernelpde.learning.validation import default_validation
@@ -317,3 +319,30 @@ def test_lengthscales_that_vary_are_not_judged_by_their_own_deviations():
     varying = kp.kernels.Gibbs(lambda x: 0.2 + 0.1 * x[0])
     assert chosen(kp.Gaussian(0.3)) == kp.HeldOut(standardized=True)
     assert chosen(varying) == chosen(kp.Matern(2.5, 0.3) + varying) == kp.HeldOut()
+
+
+def test_derivatives_wait_where_they_cost_more_than_the_loss():
+    """Rosenbrock's function: the minimum (1, 1), and derivatives only where a step begins."""
+    calls = {"losses": 0, "derivatives": 0}
+
+    def evaluate(theta):
+        calls["losses"] += 1
+        roots = np.array([10 * (theta[1] - theta[0] ** 2), 1 - theta[0]])
+        slopes = np.array([[-20 * theta[0], 10.0], [-1.0, 0.0]])
+        alone = Evaluation(theta, 0.5 * roots @ roots, np.zeros(0), None, None)
+
+        def derivatives():
+            calls["derivatives"] += 1
+            return replace(alone, gradient=slopes.T @ roots, normal=slopes.T @ slopes)
+
+        return replace(alone, derivatives=derivatives)
+
+    optimizer = kp.learning.LevenbergMarquardt(steps=40)
+    best, _ = optimizer.minimize(evaluate, np.array([-1.2, 1.0]), None, 1.0)
+    np.testing.assert_allclose(best.theta, 1.0, atol=1e-5)
+    assert calls["derivatives"] < calls["losses"]
+    few = kp.learning.LevenbergMarquardt(steps=2)
+    calls.update(losses=0, derivatives=0)
+    last, _ = few.minimize(evaluate, np.array([-1.2, 1.0]), None, 1.0)
+    assert calls["derivatives"] == 2 < calls["losses"]
+    assert last.normal is None

@@ -25,6 +25,7 @@ METHODS = {
     "gauss-newton network": "_network",
     "kansa": "_kansa",
     "fastlsq": "_fastlsq",
+    "deepxde": "_deepxde",
     "finite elements": "_finite_elements",
     "classical": "_classical",
 }

@@ -284,8 +284,13 @@ def evaluator(loss: Loss, curvature: str) -> Callable:
         return density_and_normal
     if curvature == "products":
         return loss_without_derivatives
-    few = loss.parameters.vector.size <= FORWARD_LIMIT
-    return loss_and_normal if curvature == "matrix" or few else loss_and_gradient
+    forward = curvature == "matrix" or few(loss)
+    return loss_and_normal if forward else loss_and_gradient
+
+
+def few(loss: Loss) -> bool:
+    """Whether derivatives cost little more than the loss itself."""
+    return loss.parameters.vector.size <= FORWARD_LIMIT
 
 
 def loss_without_derivatives(theta: Float[Array, " p"], loss: Loss):

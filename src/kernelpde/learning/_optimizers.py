@@ -33,6 +33,8 @@ class Evaluation:
     - `extra`: the state that belongs to θ.
     - `direction`: for a damping, the damped Gauss-Newton step, if the evaluation was made for it;
       there is no gradient then.
+    - `derivatives`: the same evaluation with gradient and JᵀJ, where these cost so much more than
+      the loss that they wait until they are asked for.
     """
 
     theta: np.ndarray
@@ -41,6 +43,11 @@ class Evaluation:
     normal: np.ndarray | None
     extra: Any
     direction: Callable[[float, int], np.ndarray] | None = None
+    derivatives: Callable[[], "Evaluation"] | None = None
+
+    @property
+    def differentiated(self) -> "Evaluation":
+        return self if self.derivatives is None else self.derivatives()
 
     @property
     def finite(self) -> bool:
@@ -124,18 +131,29 @@ def _damped(
     largest_move: float,
     least: float,
 ) -> tuple[Evaluation, float]:
-    """Take what is proposed where it lowers the loss; damp more where not, at least by `least`."""
+    """Take what is proposed where it lowers the loss; damp more where not, at least by `least`.
+
+    A trial is a step, unless derivatives cost much more than the loss: then it is one that is
+    kept.
+    """
     best = evaluate(start)
     for _ in range(steps):
-        move = propose(best, damping) if best.finite else None
-        if move is None:
-            break
-        trial = evaluate(best.theta + np.clip(move, -largest_move, largest_move))
-        if trial.finite and trial.loss < best.loss:
-            best, damping = trial, max(damping / 10, least)
-        else:
+        tries = 1 if best.derivatives is None else _TRIES
+        best = best.differentiated if best.finite else best
+        for _ in range(tries):
+            move = propose(best, damping) if best.finite else None
+            if move is None:
+                return best, damping
+            trial = evaluate(best.theta + np.clip(move, -largest_move, largest_move))
+            if trial.finite and trial.loss < best.loss:
+                best, damping = trial, max(damping / 10, least)
+                break
             damping = min(10 * damping, 1e6)
     return best, damping
+
+
+_TRIES = 6
+"""Dampings that are tried with the same derivatives."""
 
 
 class GaussNewtonCG(AbstractOptimizer):

@@ -17,6 +17,7 @@ from kernelpde.learning._evaluation import (
     damped_direction,
     deviations,
     evaluator,
+    few,
     loss_without_derivatives,
     losses,
 )
@@ -218,6 +219,7 @@ def evaluation_of(
     """The outer loss as a function of θ, each call of which is counted and told of."""
     curvature = tally.task.optimizer.curvature
     compiled = evaluator(loss, curvature) if derivatives else loss_without_derivatives
+    costly = derivatives and curvature == "matrix" and loss.data is None and not few(loss)
 
     def direction(theta: np.ndarray) -> Callable[[float, int], np.ndarray]:
         def along(damping: float, iterations: int) -> np.ndarray:
@@ -231,9 +233,16 @@ def evaluation_of(
         away = np.abs(theta - tally.task.origin)
         if not np.isfinite(theta).all() or np.max(away) > _LARGEST:
             return Evaluation(theta, np.inf, np.zeros_like(theta), None, None)
-        value, gradient, normal, reached = compiled(array(theta), loss)
+        evaluation = found_by(loss_without_derivatives if costly else compiled, theta)
+        tally.record(evaluation.loss, theta, float(evaluation.extra.nugget), None)
+        if not costly:
+            return evaluation
+        return replace(evaluation, derivatives=lambda: found_by(compiled, theta))
+
+    def found_by(program: Callable, theta: np.ndarray) -> Evaluation:
+        value, gradient, normal, reached = program(array(theta), loss)
         tally.factorizations += 1
-        evaluation = Evaluation(
+        return Evaluation(
             theta,
             float(value) if bool(reached.usable) else np.inf,
             np.asarray(gradient),
@@ -241,8 +250,6 @@ def evaluation_of(
             reached,
             direction(theta) if curvature == "products" else None,
         )
-        tally.record(evaluation.loss, theta, float(reached.nugget), None)
-        return evaluation
 
     return evaluate
 

@@ -1,0 +1,64 @@
+"""Programs for devices that are not here: lowered, not run.
+
+What the CPU does without LAPACK is compared with what it does with it in
+`test_features_with_solvers.py`.
+"""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import pytest
+
+import kernelpde as kp
+from kernelpde.gallery import burgers, elliptic
+from kernelpde.learning import Loss, Parameters
+from kernelpde.learning._evaluation import outer_roots
+from kernelpde.linear_solvers import DenseState
+from kernelpde.problem import linearized
+
+
+def loss_of(example, counts):
+    problem = example.problem
+
+    def rows(seed):
+        blocks = problem.collocate(counts, seed=seed)
+        state = tuple(
+            jnp.ones((block.count, len(residual.nonlinear)))
+            for residual, block in zip(problem.residuals, blocks, strict=True)
+        )
+        return linearized(problem.residuals, blocks, state)
+
+    training, validation = rows(0), rows(1)
+    plan = DenseState(kp.Dense(nugget=1e-10, refinement=1))
+    weights = jnp.ones(len(validation.target))
+    parameters = Parameters.of(problem.kernels)
+    return Loss(parameters, training, validation, weights, plan, None)
+
+
+@pytest.mark.parametrize(
+    ("example", "counts"),
+    [
+        (elliptic(0.2), {"equation": 20, "boundary": 8}),
+        (burgers(shape=(2, 3)), {"equation": 20, "ends": 6, "initial": 6}),
+    ],
+    ids=["constant lengthscale", "varying lengthscale"],
+)
+def test_a_learning_step_is_lowered_for_other_devices(example, counts):
+    """Assembly, factorization, refinement and derivatives; nothing of it is the CPU's own."""
+    loss = loss_of(example, counts)
+    numbers, rest = eqx.partition(loss, eqx.is_array)
+
+    def step(theta, numbers):
+        return jax.jvp(
+            lambda t: outer_roots(t, eqx.combine(numbers, rest))[0],
+            (theta,),
+            (jnp.ones_like(theta),),
+        )
+
+    theta = jnp.asarray(loss.parameters.vector)
+    traced = jax.jit(step).trace(theta, numbers)
+    assert "lapack_dpotrf" in traced.lower(lowering_platforms=("cpu",)).as_text()
+    for platform in ("cuda", "tpu"):
+        there = traced.lower(lowering_platforms=(platform,)).as_text()
+        assert "lapack" not in there
+        assert "cholesky" in there or "potrf" in there

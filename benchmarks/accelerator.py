@@ -53,8 +53,9 @@ def parts(size: int) -> dict[str, tuple[Callable[[], Any], float, float]]:
     rows, theta = len(loss.rows.target), jnp.asarray(loss.parameters.vector)
     kernels, batches = loss.parameters.kernels(theta), loss.rows.batches
     on_device, rhs = jnp.asarray(matrix), jnp.ones(rows)
-    assemble, factored = eqx.filter_jit(gram_of_blocks), jax.jit(cholesky)
-    apply, step = jax.jit(solve_with), eqx.filter_jit(loss_and_normal)
+    assemble: Any = eqx.filter_jit(gram_of_blocks)
+    step: Any = eqx.filter_jit(loss_and_normal)
+    factored, apply = jax.jit(cholesky), jax.jit(solve_with)
     factor = factored(on_device)[0]
     gram, learning = (
         _counted(assemble.lower(kernels, batches)),

@@ -35,6 +35,7 @@ from _report import RESULTS, write
 
 import kernelpde as kp
 from kernelpde.gallery import Example, burgers, darcy, elliptic, gray_scott
+from kernelpde.learning import data_conditions
 from kernelpde.learning._evaluation import loss_and_state, outer_roots
 from kernelpde.learning._from_data import _with_free_states
 from kernelpde.learning._outer import Around
@@ -131,7 +132,7 @@ def task_of(name: str, example: Example, seed: int) -> Task:
     """What searches lower: plain residuals held out, or with data what the default lowers."""
     problem = example.problem
     blocks = problem.collocate(example.training, seed=seed, sampling=example.sampling)
-    data = any(condition.noise is not None for condition in problem.conditions)
+    data = data_conditions(problem)
     options = Options(
         kp.LeaveOneOutPredictive() if data else kp.HeldOut(),
         None,

@@ -4,13 +4,15 @@
     python benchmarks/peers/run.py METHOD PROBLEM [--setting S] [--seeds 0:3] [--at-most 900]
 
 Every setting and seed is run by a process of its own, without a compilation cache; "cold" is its
-first solve, imports left out, "warm" its second. Errors are relative, root mean square, at the
-points of the gallery. Adds to `results/peers.json`.
+first solve, imports left out, "warm" its second; "cholesky" is one LAPACK factorization of 2100
+rows, afterwards. Errors are relative, root mean square, at the points of the gallery. Adds to
+`results/peers.json`.
 """
 
 import argparse
 import json
 import os
+import statistics
 import subprocess
 import sys
 import time
@@ -72,7 +74,22 @@ def one(method: str, problem: str, setting: str, seed: int) -> dict[str, object]
         "errors": errors,
         "cold": times[0],
         "warm": times[-1],
+        "cholesky": cholesky(),
     }
+
+
+def cholesky(rows: int = 2100) -> float:
+    """CPU seconds of one factorization, the median of seven."""
+    import numpy as np
+    import scipy.linalg
+
+    matrix = 0.1 * np.ones((rows, rows)) + np.eye(rows)
+    times = []
+    for _ in range(7):
+        begin = time.process_time()
+        scipy.linalg.cholesky(matrix, lower=True, check_finite=False)
+        times.append(time.process_time() - begin)
+    return statistics.median(times)
 
 
 def apart(method: str, problem: str, setting: str, seed: int, at_most: float) -> dict[str, object]:

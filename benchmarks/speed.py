@@ -61,7 +61,7 @@ def step_ratio() -> dict[str, float]:
             damping=jnp.zeros(()),
             lengths=lengths,
             sweeps=jnp.asarray(0),
-            yardstick=jnp.zeros_like(state.linear),
+            merit_scale=jnp.zeros_like(state.linear),
         )
 
     for _ in range(3):

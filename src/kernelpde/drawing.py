@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 """Okabe and Ito's."""
 
 MARKERS = "osD^vP*"
@@ -110,12 +110,12 @@ def _draw_line(axis: "Axes", panel: Panel, grid: Grid, units: Mapping[str, str])
         axis.set_yscale("log")
     if panel.band is not None:
         low, high = panel.values - panel.band, panel.values + panel.band
-        axis.fill_between(numbers, low, high, color=COLOURS[0], alpha=0.25, lw=0, label="95%")
+        axis.fill_between(numbers, low, high, color=COLORS[0], alpha=0.25, lw=0, label="95%")
     if panel.beside is not None:
         other, values = panel.beside
         axis.plot(numbers, values, "--", color="0.25", lw=1.2, label=other, zorder=3)
-    axis.plot(numbers, panel.values, color=COLOURS[0], lw=1.6, label=panel.label or None)
-    for (mark, points), color in zip(panel.points.items(), COLOURS[1:], strict=False):
+    axis.plot(numbers, panel.values, color=COLORS[0], lw=1.6, label=panel.label or None)
+    for (mark, points), color in zip(panel.points.items(), COLORS[1:], strict=False):
         axis.plot(
             points[:, 0],
             np.zeros(len(points)),
@@ -156,7 +156,7 @@ def _draw_plane(axis: "Axes", panel: Panel, grid: Grid, units: Mapping[str, str]
     bar = axis.figure.colorbar(mesh, ax=axis, shrink=0.9, label=panel.label)
     if panel.kind != "decades":
         bar.ax.ticklabel_format(scilimits=(-2, 3))
-    for (mark, points), color in zip(panel.points.items(), ("black", *COLOURS[1:]), strict=False):
+    for (mark, points), color in zip(panel.points.items(), ("black", *COLORS[1:]), strict=False):
         size = float(np.clip(60 / np.sqrt(max(len(points), 1)), 1.0, 5.0))
         axis.plot(
             points[:, 0], points[:, 1], ".", ms=size, mew=0, color=color, label=mark, clip_on=False
@@ -238,7 +238,7 @@ def _draw_chart(axis: "Axes", chart: Chart) -> None:
         if curve.faint:
             axis.plot(curve.steps, curve.values, ".", ms=3, color="0.65", label=curve.name)
             continue
-        color, marker = COLOURS[strong % len(COLOURS)], MARKERS[strong % len(MARKERS)]
+        color, marker = COLORS[strong % len(COLORS)], MARKERS[strong % len(MARKERS)]
         axis.plot(
             curve.steps, curve.values, f"{marker}-", ms=3.5, lw=1.3, color=color, label=curve.name
         )

@@ -40,7 +40,7 @@ app = typer.Typer(
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 Out = Annotated[Path | None, typer.Option(help="Directory for results; made if need be.")]
-Seed = Annotated[int, typer.Option(help="Of everything random.")]
+Seed = Annotated[int, typer.Option(help="Seed of all random numbers: points, data, weights.")]
 Source = Annotated[
     str, typer.Argument(metavar="NAME|FILE.py", help="A gallery problem, or a file with yours.")
 ]

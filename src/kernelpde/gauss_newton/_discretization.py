@@ -135,7 +135,7 @@ _LARGEST, _PART = 1e-10, 0.01
 def _suited(problem: Problem, blocks: tuple[Collocation, ...]) -> LinearSolver:
     """The default; where data have noise with a nugget as large as they allow.
 
-    In an inverse problem the iteration goes to and fro by as much as rounding moves what the data
+    In an inverse problem the iteration oscillates by as much as rounding moves what the data
     leave open, which a nugget of 1e-12 leaves too much of.
     """
     if traced(problem, blocks):

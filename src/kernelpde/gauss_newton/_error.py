@@ -245,7 +245,7 @@ def _solved_from(
         damping=array(np.zeros(())),
         lengths=array(np.ones(_TRIALS)),
         sweeps=array(np.asarray(plan.refinement)),
-        yardstick=array(np.zeros(state.linear.shape)),
+        merit_scale=array(np.zeros(state.linear.shape)),
     )
     weights = discretization.trimmed(outcome.state.weights)
     return replace(

@@ -44,7 +44,7 @@ _LOST = 1e3
 """A misfit so many times the initial one ends the trust in full steps."""
 
 _REMEMBERED = 5
-"""Relative changes of so many steps decide whether steps lead to and fro."""
+"""Relative changes of so many steps decide whether steps oscillate."""
 
 
 def begun(
@@ -89,7 +89,7 @@ def begun(
 
 
 def cycles(changes: Float[Array | np.ndarray, " n"]) -> Truth:
-    """Whether steps lead to and fro: near a solution, and none smaller than the last but one.
+    """Whether steps oscillate: near a solution, and none smaller than the last but one.
 
     Half steps end this: what a whole one turns round, they bring to rest.
 
@@ -245,7 +245,7 @@ def advance(
         damping=array(damping),
         lengths=array(np_.where(trusted | polishing, whole, np_.asarray(solver.lengths))),
         sweeps=array(np_.asarray(sweeps)),
-        yardstick=_chosen(
+        merit_scale=_chosen(
             control.fixed,
             iteration.first_diagonal,
             array(np.zeros(iteration.first_diagonal.shape)),

@@ -96,8 +96,9 @@ def load_solution(path: str | Path, problem: Problem) -> Solution:
     **Arguments:**
 
     - `path`: written by `save_solution`.
-    - `problem`: the problem that was solved, its kernels of the same make, whatever their numbers:
-      formulas are in your program, not in the file. Other equations and other kernels are refused.
+    - `problem`: the problem that was solved, its kernels of the same structure, whatever their
+      numbers: formulas are in your program, not in the file. Other equations and other kernels are
+      refused.
     """
     check_problem("load_solution", problem)
     facts, arrays = read_archive(path, _KIND, _VERSION)

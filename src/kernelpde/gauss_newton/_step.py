@@ -106,7 +106,7 @@ def take_step(
     damping: Float[Array, ""],
     lengths: Float[Array, " L"],
     sweeps: Int[Array, ""],
-    yardstick: Float[Array, " M"],
+    merit_scale: Float[Array, " M"],
 ) -> Outcome:
     """From uᵏ towards the minimizer of the linearized problem, damped.
 
@@ -135,14 +135,14 @@ def take_step(
     - `damping`: μ = λη, relative to the diagonal of K, so that 1 is strong.
     - `lengths`: fractions of the step to choose from, longest first.
     - `sweeps`: of iterative refinement in the linear solve.
-    - `yardstick`: a diagonal to use for D in the merit; its entries that are 0 stand for D itself.
+    - `merit_scale`: a diagonal to use for D in the merit; where it is 0 it stands for D itself.
       Only a fixed one makes merits comparable across steps, since D depends on uᵏ; only D itself
       makes the limit of the iteration a minimum of the merit.
     """
     rows = linearize(residuals, blocks, state.jets)
     target, tried = whole_step(kernels, rows, state, plan, damping, sweeps, lengths)
     found = _true_residuals(residuals, blocks, *tried)
-    return _part_of_step(*found, rows.variance, state, target, lengths, yardstick)
+    return _part_of_step(*found, rows.variance, state, target, lengths, merit_scale)
 
 
 class Target(eqx.Module):
@@ -244,7 +244,7 @@ def _part_of_step(
     state: State,
     target: Target,
     lengths: Float[Array, " L"],
-    yardstick: Float[Array, " M"],
+    merit_scale: Float[Array, " M"],
 ) -> Outcome:
     """How far to go, from the true residuals of all states that `whole_step` has named."""
     full = target.state
@@ -253,7 +253,7 @@ def _part_of_step(
         + 2.0 * (1.0 - lengths) * lengths * target.inner_product
         + lengths**2 * full.norm_squared
     )
-    allowed = variance + target.smallest * jnp.where(yardstick > 0, yardstick, target.diagonal)
+    allowed = variance + target.smallest * jnp.where(merit_scale > 0, merit_scale, target.diagonal)
     misfits = jnp.sum(rows**2 / allowed, axis=1)
     merit_before = 0.5 * (state.norm_squared + misfits[0])
     merits = 0.5 * (norms + misfits[2:])

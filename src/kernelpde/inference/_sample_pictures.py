@@ -6,7 +6,7 @@ import numpy as np
 from scipy.stats import norm
 
 from kernelpde.arrays import array
-from kernelpde.drawing import COLOURS, STYLE, pyplot
+from kernelpde.drawing import COLORS, STYLE, pyplot
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -24,7 +24,7 @@ def plot_samples(samples: "Samples") -> "Figure":
         )
         for k, name in enumerate(names):
             left, right = axes[k]
-            left.hist(samples[name], bins=40, density=True, color=COLOURS[5], label="draws")
+            left.hist(samples[name], bins=40, density=True, color=COLORS[5], label="draws")
             # The approximation is Gaussian in positions: its density here is by quantiles.
             levels = np.linspace(1e-3, 1 - 1e-3, 400)
             places = np.tile(np.asarray(density.mode), (len(levels), 1))
@@ -33,12 +33,12 @@ def plot_samples(samples: "Samples") -> "Figure":
             left.plot(
                 0.5 * (values[1:] + values[:-1]),
                 np.diff(levels) / np.diff(values),
-                color=COLOURS[1],
+                color=COLORS[1],
                 label="Gaussian approximation",
             )
             left.set(xlabel=name, yticks=[])
-            for chain, colour in zip(samples.draws[name], COLOURS * 9, strict=False):
-                right.plot(chain, color=colour, linewidth=0.5)
+            for chain, color in zip(samples.draws[name], COLORS * 9, strict=False):
+                right.plot(chain, color=color, linewidth=0.5)
             right.set(ylabel=name)
         axes[0, 0].legend(frameon=False, fontsize=8)
         axes[-1, 1].set(xlabel="draw, by chain")

@@ -87,7 +87,7 @@ class Loss(eqx.Module):
     - `folds`: row numbers, empty to leave out one row at a time.
     - `judge`: what is made of the inner solution where there are no validation points.
     - `data`: the numbers of the conditions that are data, if the loss is their density.
-    - `predictions`: from what each of them is foretold.
+    - `predictions`: from what each of them is predicted.
     - `near`: what the plan knows about the validation points.
     """
 

@@ -60,7 +60,7 @@ class Pace:
     - `changes`: of the state, relative.
     - `unsettled`, `held`, `far`: how many of the last steps changed the state much, or moved it
       alone; how many of all changed it much.
-    - `shortened`: whether steps are half ones, since whole ones led to and fro.
+    - `shortened`: whether steps are half ones, since full steps oscillated.
     """
 
     with_data: bool
@@ -87,7 +87,7 @@ class Pace:
         return lost or waiting
 
     def before_step(self) -> "Pace":
-        """Half steps from now on, if whole ones lead to and fro."""
+        """Half steps from now on, if full steps oscillate."""
         return replace(self, shortened=self.with_data and (self.shortened or _cycles(self.changes)))
 
     def lengths(self, offered: Sequence[float]) -> np.ndarray:
@@ -123,7 +123,7 @@ class Pace:
         return len(recent) > _RESTING and bool(still)
 
     def scattered(self) -> np.ndarray | None:
-        """The middle of the last moves, if they were to and fro: the scatter of new points."""
+        """The middle of the last moves, if they oscillate with the scatter of new points."""
         if not self.changing or len(self.path) <= _WANDERING or self.changes[-1] > _SETTLED:
             return None
         moves = np.diff(self.path[-_WANDERING - 1 :], axis=0)

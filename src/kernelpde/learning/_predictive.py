@@ -1,10 +1,10 @@
 """The density of data given equations and each other, as an outer loss.
 
 With P = K + Σ + ηD and b the right-hand sides of the linearized rows, z = P⁻¹ b and B the block of
-P⁻¹ that belongs to data, data are foretold from everything else (equations, boundary conditions)
-with misses B⁻¹ z and covariance B⁻¹, their noise included. A datum i that is foretold from the rest
-and all other data has miss zᵢ / pᵢ and variance 1 / pᵢ with pᵢ = Bᵢᵢ. The loss is minus the log
-density of the data,
+P⁻¹ that belongs to data, data are predicted from everything else (equations, boundary conditions)
+with misses B⁻¹ z and covariance B⁻¹, their noise included. A datum i that is predicted from the
+rest and all other data has miss zᵢ / pᵢ and variance 1 / pᵢ with pᵢ = Bᵢᵢ. The loss is minus the
+log density of the data,
 
     J(θ) = Σᵢ ½ tᵢ² + log σᵢ,    tᵢ the miss of datum i over its deviation σᵢ,
 
@@ -16,7 +16,7 @@ from one linearization to the next, and with them any loss that scores them; it 
 the form in which an equation is written. Data do not change with the state, and multiplying a
 linearized equation by a number changes nothing. Leave-one-out is the default: the evidence trusts
 the priors of all fields together, which cannot all be right when one field is the solution of an
-equation in which the other is a coefficient; what counts is how well data are foretold.
+equation in which the other is a coefficient; what counts is how well data are predicted.
 """
 
 from collections.abc import Callable
@@ -39,7 +39,7 @@ from kernelpde.linear_solvers import (
 from kernelpde.problem import LinearizedProblem
 
 
-class Foretold(NamedTuple):
+class Predicted(NamedTuple):
     """For each datum t and log σ; or, for each entry of θ, their derivatives."""
 
     misses: Float[Array, "*p d"]
@@ -52,21 +52,21 @@ class Foretold(NamedTuple):
 
 
 class Predictions(NamedTuple):
-    """From what each datum is foretold: the predictions, and their derivatives in θ."""
+    """From what each datum is predicted: the predictions, and their derivatives in θ."""
 
-    values: Callable[[AbstractLeftOut], Foretold]
-    slopes: Callable[[AbstractLeftOut, Model, Float[Array, " p"]], Foretold]
-
-
-def _from_others(z: Float[Array, " d"], precision: Float[Array, " d"]) -> Foretold:
-    return Foretold(z / jnp.sqrt(precision), -0.5 * jnp.log(precision))
+    values: Callable[[AbstractLeftOut], Predicted]
+    slopes: Callable[[AbstractLeftOut, Model, Float[Array, " p"]], Predicted]
 
 
-def _in_turn(z: Float[Array, " d"], block: Float[Array, "d d"]) -> Foretold:
-    return Foretold(*in_turn(z, block))
+def _from_others(z: Float[Array, " d"], precision: Float[Array, " d"]) -> Predicted:
+    return Predicted(z / jnp.sqrt(precision), -0.5 * jnp.log(precision))
 
 
-def _along(function: Callable[..., Foretold], at: tuple, slopes: tuple) -> Foretold:
+def _in_turn(z: Float[Array, " d"], block: Float[Array, "d d"]) -> Predicted:
+    return Predicted(*in_turn(z, block))
+
+
+def _along(function: Callable[..., Predicted], at: tuple, slopes: tuple) -> Predicted:
     return jax.vmap(lambda *s: jax.jvp(function, at, s)[1])(*slopes)
 
 
@@ -126,7 +126,7 @@ def judged(
     - `model`: from θ to kernels, and to the rows, whose noise may depend on it.
     - `plan`: of the solver of the inner problem.
     - `data`: the numbers of the conditions that are data.
-    - `predictions`: from what each of them is foretold.
+    - `predictions`: from what each of them is predicted.
     """
     kernels, rows = model(theta)
     inner = inner_map(kernels, rows, plan)

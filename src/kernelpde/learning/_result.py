@@ -8,7 +8,7 @@ class LEARNING(enum.Enum):
 
     converged = "The hyperparameters and the state have settled."
     scattered = (
-        "The hyperparameters move to and fro by the scatter of the validation points; their mean "
+        "The hyperparameters oscillate with the scatter of the validation points; their mean "
         "over the last steps is kept."
     )
     step_limit = "The largest number of Gauss-Newton steps was reached; the last kernels are kept."

@@ -4,7 +4,7 @@ What is believed of a state follows from what is believed of the coefficients, s
 in its equation. A prior of its own that says more than nothing counts this twice: coefficients are
 found too smooth and their error bars too narrow. So a state whose size is learned gets a variance
 that leaves it free, and after learning a lengthscale that does: data alone would prefer a longer
-one, by which a smooth state is foretold from fewer of them, at the expense of what is to be found.
+one, by which a smooth state is predicted from fewer of them, at the expense of what is to be found.
 """
 
 from collections.abc import Callable

@@ -107,7 +107,7 @@ class Dense(eqx.Module):
 
 
 class DenseFactor(eqx.Module):
-    """A factored system P = K + Σ + ηD, with derivatives in K and Σ that re-use the factor.
+    """A factored system P = K + Σ + ηD, with derivatives in K and Σ that reuse the factor.
 
     Nothing differentiates through the factorization: each derivative is one more solve.
     """

@@ -55,7 +55,7 @@ def load_kernels(path: str | Path, problem: Problem) -> Problem:
     **Arguments:**
 
     - `path`: written by `save_kernels`.
-    - `problem`: with the same fields and kernels of the same make, whatever their numbers; its
+    - `problem`: with the same fields and kernels of the same structure, whatever their numbers; its
       conditions may differ.
     """
     _check(path, problem)

@@ -64,7 +64,7 @@ class AbstractValidation(eqx.Module):
 
     @property
     def predictions(self) -> Predictions:
-        """From what each datum is foretold, where the loss is the density of data."""
+        """From what each datum is predicted, where the loss is the density of data."""
         return each_given_all
 
     def left_out(self, problem: Problem, blocks: tuple[Collocation, ...], seed: int) -> Left:

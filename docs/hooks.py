@@ -1,5 +1,11 @@
-"""Pages that live elsewhere in the repository, brought into the site when it is built."""
+"""Pages that live elsewhere in the repository, and figures of `results/`, brought into the site.
 
+A page that says `{{ learning-speed > step at M = 1200 > ratio | .1f }}` shows that entry of
+`results/learning-speed.json` in that format. Without the file, or the entry, there is no site.
+"""
+
+import json
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -33,3 +39,29 @@ def _copy(text: str, target: Path) -> None:
 
 def _older(one: Path, two: Path) -> bool:
     return one.stat().st_mtime < two.stat().st_mtime
+
+
+def on_page_markdown(markdown: str, page, config, files) -> str:
+    del config, files
+    return with_figures(markdown, page.file.src_path)
+
+
+def with_figures(markdown: str, name: str) -> str:
+    """A page with its figures in the place of where they are kept."""
+
+    def figure(match: re.Match[str]) -> str:
+        file, *keys = (part.strip() for part in match[1].split(" > "))
+        path = ROOT / "results" / f"{file}.json"
+        if not path.exists():
+            raise FileNotFoundError(f"{name} shows a figure of {path.name}, which is not there.")
+        found = json.loads(path.read_text())
+        for key in keys:
+            if isinstance(found, list):
+                found = found[int(key)]
+            elif key in found:
+                found = found[key]
+            else:
+                raise KeyError(f"{name}: {path.name} has no {' > '.join(keys)}, but {list(found)}.")
+        return format(found, match[2].strip())
+
+    return re.sub(r"\{\{ ([^|{}]+) \|([^|{}]+)\}\}", figure, markdown)

@@ -119,7 +119,7 @@ def take_step(
 
         u = s uᵏ + κ(·, Φ) z,    z = (K + (1 + λ) T)⁻¹ (b - s Φuᵏ).
 
-    For λ = 0 this is the Gauss-Newton step u = κ(·, Φ)(K + Σ)⁻¹ b, equation (otd:explicit) of the
+    For λ = 0 this is the Gauss-Newton step u = κ(·, Φ)(K + Σ)⁻¹ b, the closed form of the
     paper. On the way from uᵏ to u the true residual costs next to nothing, since everything that
     it depends on is linear in u; so the best of several `lengths` is taken, by the merit
     ½ ‖u‖² + ½ ‖F(u)‖² in T⁻¹.

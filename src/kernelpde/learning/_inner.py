@@ -26,8 +26,8 @@ class Linearization(eqx.Module):
 def inner_map(
     kernels: Kernels, rows: LinearizedProblem, plan: AbstractLinearSolverState, keep: bool = False
 ) -> AbstractLinearSolution:
-    """Solve the linearized training problem: equations (otd:explicit) and, with noise,
-    (reg:linear_mini) of the paper.
+    """Solve the linearized training problem of the paper; with noise, the one with relaxed
+    conditions.
 
     The state is Π_k(θ) = κ_θ(·, Φ) z, z = (K_Φ + Σ)⁻¹ b, or what stands for it. Differentiable in
     the kernels, forwards and backwards, at the cost of one more solve and one more product with the

@@ -1,14 +1,18 @@
 """Pages that live elsewhere in the repository, and figures of `results/`, brought into the site.
 
 A page that says `{{ learning-speed > step at M = 1200 > ratio | .1f }}` shows that entry of
-`results/learning-speed.json` in that format. Without the file, or the entry, there is no site.
+`results/learning-speed.json` in that format; `median` and `max` are over the entries of a list.
+Without the file, or the entry, there is no site.
 """
 
 import json
 import re
 import shutil
+import statistics
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).parent.parent
 PAGES = {
@@ -54,14 +58,22 @@ def with_figures(markdown: str, name: str) -> str:
         path = ROOT / "results" / f"{file}.json"
         if not path.exists():
             raise FileNotFoundError(f"{name} shows a figure of {path.name}, which is not there.")
-        found = json.loads(path.read_text())
-        for key in keys:
-            if isinstance(found, list):
-                found = found[int(key)]
-            elif key in found:
-                found = found[key]
-            else:
-                raise KeyError(f"{name}: {path.name} has no {' > '.join(keys)}, but {list(found)}.")
-        return format(found, match[2].strip())
+        return format(_entry(json.loads(path.read_text()), keys, name), match[2].strip())
 
     return re.sub(r"\{\{ ([^|{}]+) \|([^|{}]+)\}\}", figure, markdown)
+
+
+def _entry(found: Any, keys: Sequence[str], name: str) -> Any:
+    if not keys:
+        return found
+    key, *others = keys
+    if isinstance(found, list):
+        if key in _OVER:
+            return _OVER[key](_entry(each, others, name) for each in found)
+        return _entry(found[int(key)], others, name)
+    if key not in found:
+        raise KeyError(f"{name}: there is no {key!r}, but {', '.join(map(repr, found))}.")
+    return _entry(found[key], others, name)
+
+
+_OVER = {"median": statistics.median, "max": max}

@@ -62,3 +62,10 @@ def test_every_threshold_has_its_reason(monkeypatch):
     found = list(thresholds())
     assert len(found) > 50
     assert not [(t.where, t.name) for t in found if len(t.reason) < 15]
+
+
+def test_the_page_on_the_command_is_the_command(monkeypatch):
+    monkeypatch.setattr(sys, "path", [str(DOCS), *sys.path])
+    from make_commands import PAGE, page
+
+    assert PAGE.read_text() == page(), "python docs/make_commands.py"

@@ -2,6 +2,7 @@
 
 import json
 import re
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -136,11 +137,22 @@ def test_learned_figures_are_those_of_the_last_reproduction():
         assert line.split("|")[3].strip() == figures, label
 
 
-def test_speeds_are_those_of_the_last_measurement():
-    cases = results("rough-speed")["cases"]
-    text = (DOCS / "performance.md").read_text()
-    for name in ("gram", "gradient step"):
-        assert f"| {cases[name]['ratio']:.1f} | 1200 |" in text, name
+def test_figures_of_pages_come_from_results(monkeypatch):
+    monkeypatch.setattr(sys, "path", [str(DOCS), *sys.path])
+    from hooks import with_figures
+
+    step = results("learning-speed")["step at M = 1200"]["ratio"]
+    shown = with_figures("a {{ learning-speed > step at M = 1200 > ratio | .3f }} b", "page")
+    assert shown == f"a {step:.3f} b"
+    runs = results("reproduce-burgers")["cases"]["learned"]
+    entry = "{{ reproduce-burgers > cases > learned > max > errors > u > l2 | .2e }}"
+    assert with_figures(entry, "page") == f"{max(r['errors']['u']['l2'] for r in runs):.2e}"
+    with pytest.raises(FileNotFoundError, match="never-measured"):
+        with_figures("{{ never-measured > ratio | .1f }}", "page")
+    with pytest.raises(KeyError, match="step at M = 1300"):
+        with_figures("{{ learning-speed > step at M = 1300 | .1f }}", "page")
+    for page in DOCS.glob("*.md"):
+        assert "{{" not in with_figures(page.read_text(), page.name), page
 
 
 @pytest.mark.parametrize("script", sorted((ROOT / "examples").glob("*.py")), ids=lambda p: p.stem)

@@ -1,0 +1,22 @@
+"""The page on the command, from the command itself.
+
+python docs/make_commands.py
+"""
+
+import subprocess
+import sys
+from pathlib import Path
+
+PAGE = Path(__file__).parent / "commands.md"
+
+
+def page() -> str:
+    """As typer describes it."""
+    command = [sys.executable, "-m", "typer", "kernelpde.cli._app", "utils", "docs"]
+    made = subprocess.run([*command, "--name", "kernelpde"], capture_output=True, check=True)
+    lines = made.stdout.decode().splitlines()
+    return "# The command `kernelpde`\n" + "\n".join(line.rstrip() for line in lines[1:]) + "\n"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page())

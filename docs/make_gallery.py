@@ -59,6 +59,9 @@ def first_picture() -> None:
         shutil.copy("u.png", ROOT / "docs" / "figures" / "first.png")
 
 
+FIGURES = ROOT / "docs" / "figures" / "gallery"
+
+
 def slug(group: str) -> str:
     return group.lower().replace(" ", "-")
 
@@ -102,14 +105,18 @@ def groups() -> None:
             title, _, rest = about.partition("\n")
             code = re.sub(r'^""".*?"""\n+', "", source, flags=re.DOTALL)
             texts += [f"## {heading.name}", f"**{title}**", rest.strip("\n")]
-            if (ROOT / "docs" / "figures" / "gallery" / f"{heading.name}.png").exists():
+            if (FIGURES / f"{heading.name}.png").exists():
                 texts.append(f"![{title}](../figures/gallery/{heading.name}.png)")
             found = measured.get(heading.name)
             if found is not None:
                 texts.append(f"{TABLE}\n{row(heading.name, found, heading.name)}")
             texts.append(f"```python\n{code}```")
-            link = f"[{heading.name}]({slug(group)}.md#{heading.name})"
-            rows.append(row(heading.name, found, f"{link}: {heading.summary}"))
+            place, picture = f"{slug(group)}.md#{heading.name}", f"{heading.name}.png"
+            link = f"[{heading.name}]({place}): {heading.summary}"
+            if (FIGURES / picture).exists():
+                seen = f"![{title}](../figures/gallery/{picture}){{ width=300 loading=lazy }}"
+                link += f"<br>[{seen}]({place})"
+            rows.append(row(heading.name, found, link))
         (GALLERY / f"{slug(group)}.md").write_text("\n\n".join(texts) + "\n")
         index += [f"## {group[0].upper()}{group[1:]}", "\n".join([TABLE, *rows])]
     scripts = sorted((ROOT / "examples").glob("*.py"))

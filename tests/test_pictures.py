@@ -1,11 +1,16 @@
 """What is drawn is what was computed."""
 
+import html
+import re
+from base64 import b64decode
+
 import numpy as np
 import pytest
 
 import kernelpde as kp
 from kernelpde.gauss_newton import grid_of
 from kernelpde.geometry import grid_over
+from kernelpde.notebooks import as_html
 
 matplotlib = pytest.importorskip("matplotlib")
 matplotlib.use("Agg")
@@ -168,3 +173,32 @@ def test_lengthscales_are_drawn_or_said_not_to_vary(square):
     solution = kp.solve(problem, {"equation": 40, "boundary": 24}, throw=False)
     axis = by_title(solution.plot_lengthscales(), "lengthscale of u")
     np.testing.assert_allclose(mesh_of(axis), 0.3, rtol=1e-12)
+
+
+def test_results_show_themselves_in_notebooks():
+    """The summary, escaped, and a picture; the summary alone where nothing can be drawn."""
+    line = kp.Box(x=(0, 1))
+    problem = kp.Problem(
+        kp.Condition("equation", line.interior, lambda x, u: u.laplacian + 1),
+        kp.Condition("ends", line.boundary, lambda x, u: u.value),
+        fields=[kp.Field("u", kp.Gaussian(0.4))],
+    )
+    points = {"equation": 15, "ends": 2}
+    solution, learned = (
+        kp.solve(problem, points),
+        kp.learn(problem, points, max_steps=2, throw=False),
+    )
+    before = pyplot.get_fignums()
+    for shown in (solution, learned, kp.posterior(solution)):
+        text = shown._repr_html_()
+        summary, picture = re.fullmatch(
+            r'<pre>(.*)</pre><img alt="solution" src="data:image/png;base64,(.*)">', text, re.DOTALL
+        ).groups()
+        assert html.unescape(summary) == repr(shown)
+        assert b64decode(picture).startswith(b"\x89PNG")
+    assert pyplot.get_fignums() == before
+
+    def refused():
+        raise kp.InputError("There is nothing to draw.")
+
+    assert as_html("a < b", refused) == "<pre>a &lt; b</pre>"

@@ -30,6 +30,7 @@ from kernelpde.gauss_newton import (
 from kernelpde.geometry import Averages, Patch, Patches, PointCloud, Space
 from kernelpde.learning import Learned, learn
 from kernelpde.linear_solvers import LinearSolver
+from kernelpde.notebooks import InNotebooks
 from kernelpde.problem import Condition, LearnedNoise, Problem
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class Evolution:
+class Evolution(InNotebooks):
     """Solutions on successive windows of time, seen as one.
 
     **Attributes:**

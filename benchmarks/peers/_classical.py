@@ -2,6 +2,7 @@
 exponential or Runge-Kutta steps in time. What one would use there."""
 
 import dataclasses
+from inspect import getclosurevars
 from typing import Any
 
 import numpy as np
@@ -40,8 +41,7 @@ def solved(example: Example, setting: str, seed: int) -> Any:
     reference: Any = next(iter(example.references.values()))
     if isinstance(reference, FourierSeries):
         return dataclasses.replace(reference, modes=numbers[0], steps=numbers[1])
-    series = reference.args[0] if hasattr(reference, "args") else reference
-    return series, numbers[0]
+    return getclosurevars(reference).nonlocals["series"], numbers[0]
 
 
 def _elliptic(degree: int) -> Any:

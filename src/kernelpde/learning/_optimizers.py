@@ -131,29 +131,19 @@ def _damped(
     largest_move: float,
     least: float,
 ) -> tuple[Evaluation, float]:
-    """Take what is proposed where it lowers the loss; damp more where not, at least by `least`.
-
-    A trial is a step, unless derivatives cost much more than the loss: then it is one that is
-    kept.
-    """
+    """Take what is proposed where it lowers the loss; damp more where not, at least by `least`."""
     best = evaluate(start)
     for _ in range(steps):
-        tries = 1 if best.derivatives is None else _TRIES
         best = best.differentiated if best.finite else best
-        for _ in range(tries):
-            move = propose(best, damping) if best.finite else None
-            if move is None:
-                return best, damping
-            trial = evaluate(best.theta + np.clip(move, -largest_move, largest_move))
-            if trial.finite and trial.loss < best.loss:
-                best, damping = trial, max(damping / 10, least)
-                break
+        move = propose(best, damping) if best.finite else None
+        if move is None:
+            break
+        trial = evaluate(best.theta + np.clip(move, -largest_move, largest_move))
+        if trial.finite and trial.loss < best.loss:
+            best, damping = trial, max(damping / 10, least)
+        else:
             damping = min(10 * damping, 1e6)
     return best, damping
-
-
-_TRIES = 6
-"""Dampings that are tried with the same derivatives."""
 
 
 class GaussNewtonCG(AbstractOptimizer):

@@ -103,13 +103,21 @@ def _slug(name: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
 
 
-def at_least(part: str, operations: float, moved: float, device: str) -> tuple[float, str]:
-    """Seconds that a device takes at least, and what it waits for."""
+def at_least(entries: float, products: float, moved: float, device: str) -> str:
+    """Time that a device takes at least, and what it waits for.
+
+    **Arguments:**
+
+    - `entries`: operations of other kinds than those of matrix products.
+    - `products`: operations of factorizations, which are matrix products in the end.
+    - `moved`: bytes.
+    - `device`: its name.
+    """
     plain, tensor, bandwidth = DEVICES[device]
-    # Factorizations are matrix products in the end; entries of a Gram matrix are not.
-    computing = operations / (tensor if part == "factorization" else plain)
-    moving = moved / bandwidth
-    return max(computing, moving), "arithmetic" if computing > moving else "memory"
+    computing, moving = entries / plain + products / tensor, moved / bandwidth
+    least = max(computing, moving)
+    shown = f"{least:.2g} s" if least >= 1 else f"{1e3 * least:.2g} ms"
+    return f"{shown} ({'arithmetic' if computing > moving else 'memory'})"
 
 
 def page() -> None:
@@ -131,12 +139,11 @@ def page() -> None:
             cells = []
             for part in PARTS:
                 scale = (size / sizes[-1]) ** 2
-                operations, moved = last[part]["operations"] * scale, last[part]["bytes"] * scale
-                if part in ("factorization", "learning step"):
-                    cubic = sizes[-1] ** 3 / 3
-                    operations += (size**3 / 3) - cubic * scale
-                least, limit = at_least(part, operations, moved, device)
-                cells.append(f"{1e3 * least:.2g} ms ({limit})")
+                factored = part in ("factorization", "learning step")
+                cubic = sizes[-1] ** 3 / 3 if factored else 0.0
+                entries = (last[part]["operations"] - cubic) * scale
+                products = size**3 / 3 if factored else 0.0
+                cells.append(at_least(entries, products, last[part]["bytes"] * scale, device))
             guessed.append(f"| {device} | {size:,} | " + " | ".join(cells) + " |")
     text = PAGE.read_text()
     for mark, table in (("measured", rows), ("projected", guessed)):

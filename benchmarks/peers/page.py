@@ -31,12 +31,12 @@ lengthscales vary (Burgers, eikonal) or fields are several (Gray-Scott, Schrodin
 has to be compiled; that is kept on disk, so that a second process is near the warm time.
 
 All methods but `classical` and `finite elements` are given the residuals, points and
-conditions that `kernelpde` is given. `kansa` is collocation with Gaussians whose width was chosen
-by its true error; `fastlsq` has a grid of bandwidths and, as "auto", its own choice; the network
-takes Gauss-Newton steps in its parameters; `deepxde` has as much CPU time as `kernelpde` takes
-cold, and ten times as much. Settings are in `benchmarks/peers`, which `python
-benchmarks/peers/run.py METHOD PROBLEM` runs and `python benchmarks/peers/page.py` makes this page
-of.
+conditions that `kernelpde` is given. `kansa` is collocation with Gaussians, `fastlsq` random
+Fourier features: of a few widths and bandwidths, as many as the tables say, the best by its true
+error counts; a finer search may find better ones. The network takes Gauss-Newton steps in its
+parameters; `deepxde` has as much CPU time as `kernelpde` takes cold, or ten times as much. Settings
+are in `benchmarks/peers`, which `python benchmarks/peers/run.py METHOD PROBLEM` runs and `python
+benchmarks/peers/page.py` makes this page of.
 """
 
 

@@ -18,9 +18,10 @@ RESOLUTION = 60
 class InNotebooks:
     """A result with `plot`, which Jupyter shows as its summary and a small picture."""
 
+    plot: Callable[..., Any]
+
     def _repr_html_(self) -> str:
-        plot: Any = getattr(self, "plot")  # noqa: B009
-        return as_html(repr(self), lambda: plot(resolution=RESOLUTION))
+        return as_html(repr(self), lambda: self.plot(resolution=RESOLUTION))
 
 
 def as_html(text: str, plot: Callable[[], "Figure"]) -> str:

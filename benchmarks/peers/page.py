@@ -28,7 +28,7 @@ that the same lines work on the next shape, with data, and with unknown coeffici
 
 **The first table** says which other methods reach our error, and how fast. Ours takes long where
 lengthscales vary (Burgers, eikonal) or fields are several (Gray-Scott, Schrodinger), and where much
-has to be compiled; that is kept on disk, so that a second process is near the warm time.
+has to be compiled; that is kept on disk, which saves a second process much of it.
 
 All methods but `classical` and `finite elements` are given the residuals, points and
 conditions that `kernelpde` is given. `kansa` is collocation with Gaussians, `fastlsq` random

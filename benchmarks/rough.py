@@ -1,18 +1,21 @@
 """Kernels whose lengthscale is learned as a function of place: accuracy over seeds 0-4, and cost.
 
     python benchmarks/rough.py burgers|eikonal|layer [bumps|network|coarse]
-    python benchmarks/rough.py adam|speed|cold
+    python benchmarks/rough.py adam|speed|cores|cold
 
 writes `results/rough-NAME.json`. Each seed has its own points, and its own weights of a network.
 """
 
+import os
 import resource
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+import _report
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -150,6 +153,45 @@ def speed() -> None:
     write("rough-speed", {"cases": report})
 
 
+CORES = """
+import jax
+jax.config.update("jax_enable_x64", True)
+import sys
+sys.path.insert(0, %r)
+from _losses import published_loss
+from _report import seconds
+from kernelpde.gallery import burgers
+from kernelpde.learning._evaluation import loss_and_gradient
+example = burgers(kernel="network")
+loss, _ = published_loss(example, example.training)
+step = lambda: loss_and_gradient(loss.parameters.vector, loss)[:2]
+step()
+print(min(seconds(step) for _ in range(9)))
+"""
+
+
+def cores(repeats: int = 3) -> None:
+    """Wall time of the step by gradient on one core over that on all, each in its own process."""
+    runs = []
+    available = sorted(os.sched_getaffinity(0))
+    script = CORES % str(Path(__file__).parent)
+    for _ in range(1 if _report.SMALLEST else repeats):
+        took = []
+        for used in (available[:1], available):
+            threads = {"OPENBLAS_NUM_THREADS": str(len(used))}
+            printed = subprocess.run(
+                ["taskset", "-c", ",".join(map(str, used)), sys.executable, "-c", script],
+                env=os.environ | threads,
+                capture_output=True,
+                text=True,
+                check=True,
+            )
+            took.append(float(printed.stdout))
+        runs.append({"one": took[0], "all": took[1], "ratio": took[0] / took[1]})
+    ratio = float(np.median([run["ratio"] for run in runs]))
+    write("rough-cores", {"cores": len(available), "ratio": ratio, "runs": runs})
+
+
 COLD = """
 import time; start = time.perf_counter()
 import jax; jax.config.update("jax_enable_x64", True)
@@ -180,7 +222,7 @@ def cold(steps: tuple[int, ...] = (12, 16)) -> None:
 if __name__ == "__main__":
     jax.config.update("jax_enable_x64", True)
     name, *others = sys.argv[1:]
-    commands = {"adam": published_adam, "speed": speed, "cold": cold}
+    commands = {"adam": published_adam, "speed": speed, "cores": cores, "cold": cold}
     if name in commands:
         commands[name]()
     else:

@@ -93,7 +93,7 @@ def groups() -> None:
         "# Gallery",
         "Each problem is a file as you would write it yourself: the equation, its conditions, "
         "points, and a solution to compare with. `kernelpde examples --group fluids` lists a "
-        "group, `kernelpde learn NAME` solves one. Kernels are learned from the given ones without "
+        "group, `kernelpde solve NAME` solves one. Kernels are learned from the given ones without "
         "options; errors are relative, the median of three seeds at points that are not those of "
         "the conditions (`python benchmarks/gallery.py`).",
     ]

@@ -1,8 +1,10 @@
 """The command line, as a script would use it."""
 
 import json
+import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -28,9 +30,9 @@ def kernelpde(*arguments):
     )
 
 
-def test_run_prints_one_json_object():
+def test_solve_prints_one_json_object():
     run = kernelpde(
-        "run", "elliptic", "--lengthscale", "0.2", "--json",
+        "solve", "elliptic", "--no-learn", "--lengthscale", "0.2", "--json",
         "--points", "equation=400", "--points", "boundary=80",
     )  # fmt: skip
     assert run.returncode == 0, run.stderr
@@ -49,7 +51,7 @@ def test_run_prints_one_json_object():
 
 
 def test_an_accuracy_from_the_command_line():
-    asked = ("run", "elliptic", "--accuracy", "1e-3", "--sampling", "halton")
+    asked = ("solve", "elliptic", "--accuracy", "1e-3", "--sampling", "halton")
     report = json.loads(kernelpde(*asked, "--json").stdout)
     assert report["converged"]
     estimated = report["estimated errors"]["u"]["rms"]
@@ -61,7 +63,7 @@ def test_an_accuracy_from_the_command_line():
 
 
 def test_an_inverse_problem_comes_with_its_uncertainty():
-    run = kernelpde("run", "string", "--learn", "--seed", "3", "--json")
+    run = kernelpde("solve", "string", "--seed", "3", "--json")
     assert run.returncode == 0, run.stderr
     report = json.loads(run.stdout)
     load = report["parameters"]["load"]
@@ -75,8 +77,9 @@ def test_an_inverse_problem_comes_with_its_uncertainty():
 
 def test_a_run_that_does_not_converge_has_its_own_exit_code():
     run = kernelpde(
-        "run", "elliptic", "--steps", "1", "--points", "equation=100", "--points", "boundary=40"
-    )
+        "solve", "elliptic", "--no-learn", "--max-steps", "1",
+        "--points", "equation=100", "--points", "boundary=40",
+    )  # fmt: skip
     assert run.returncode == 1
     assert "NOT converged" in run.stdout
 
@@ -84,10 +87,16 @@ def test_a_run_that_does_not_converge_has_its_own_exit_code():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("run", "nonsense"), "Unknown problem 'nonsense'; there are elliptic"),
-        (("run", "elliptic", "--lengthscale", "-1"), "must be positive and finite; got -1.0"),
-        (("run", "elliptic", "--points", "equation"), "Expected CONDITION=COUNT"),
-        (("run", "elliptic", "--points", "edge=3"), "names 'edge', but the conditions are"),
+        (("solve", "nonsense"), "Unknown problem 'nonsense'; there are elliptic"),
+        (
+            ("solve", "elliptic", "--no-learn", "--lengthscale", "-1"),
+            "must be positive and finite; got -1.0",
+        ),
+        (("solve", "elliptic", "--points", "equation"), "Expected CONDITION=COUNT"),
+        (
+            ("solve", "elliptic", "--no-learn", "--points", "edge=3"),
+            "names 'edge', but the conditions are",
+        ),
     ],
 )
 def test_mistakes_get_one_paragraph_and_no_traceback(arguments, message):
@@ -98,9 +107,51 @@ def test_mistakes_get_one_paragraph_and_no_traceback(arguments, message):
     assert "Traceback" not in run.stderr
 
 
+@pytest.mark.parametrize(
+    ("arguments", "kind", "message"),
+    [
+        (("solve", "nonsense"), "InputError", "Unknown problem"),
+        (("solve",), "MissingParameter", "NAME|FILE.py"),
+        (("plot", "nowhere"), "InputError", "there is no such file"),
+    ],
+)
+def test_errors_are_json_if_that_is_asked_for(arguments, kind, message):
+    run = kernelpde(*arguments, "--json")
+    error = json.loads(run.stdout)["error"]
+    assert run.returncode == error["exit_code"] == 2
+    assert error["kind"] == kind
+    assert message in error["message"]
+
+
+@pytest.mark.parametrize("arguments", [("--help",), ("solve", "--help"), ("--version",)])
+def test_help_does_not_wait_for_jax(arguments):
+    check = (
+        "import sys; sys.argv = ['kernelpde', *sys.argv[1:]]\n"
+        "from kernelpde.cli import main\n"
+        "try: main()\n"
+        "finally: assert 'jax' not in sys.modules and 'numpy' not in sys.modules"
+    )
+    run = subprocess.run([sys.executable, "-c", check, *arguments], capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+
+
+def test_an_interrupted_run_says_how_it_goes_on(tmp_path):
+    command = [sys.executable, "-m", "kernelpde", "solve", "elliptic", "--lengthscale", "1.0"]
+    run = subprocess.Popen([*command, "--out", str(tmp_path)], stderr=subprocess.PIPE, text=True)
+    for _ in range(1200):
+        if (tmp_path / "run.kpde").exists():
+            break
+        time.sleep(0.1)
+    run.send_signal(signal.SIGINT)
+    _, said = run.communicate(timeout=60)
+    assert run.returncode == 130
+    assert f"continue with: kernelpde resume {tmp_path}" in said
+    assert "Traceback" not in said
+
+
 def test_learning_from_the_command_line():
     run = kernelpde(
-        "run", "elliptic", "--learn", "--from", "1.0", "--json",
+        "solve", "elliptic", "--lengthscale", "1.0", "--json",
         "--points", "equation=600", "--points", "boundary=120",
     )  # fmt: skip
     assert run.returncode == 0, run.stderr
@@ -116,14 +167,22 @@ def test_kernels_are_learned_kept_and_used_again(tmp_path):
     few = ("--points", "equation=300", "--points", "ends=80", "--points", "initial=60")
     path = str(tmp_path / "kernels.json")
     first = kernelpde(
-        "run", "gray-scott", "--learn", "--json", "--sampling", "halton", *few,
+        "solve", "gray-scott", "--json", "--sampling", "halton", *few,
         "--save-kernels", path,
     )  # fmt: skip
     assert first.returncode == 0, first.stderr
     learned = json.loads(first.stdout)
     assert learned["errors"]["v"]["l2"] < 1e-4
     again = kernelpde(
-        "run", "gray-scott-b", "--json", "--sampling", "halton", *few, "--kernels", path
+        "solve",
+        "gray-scott-b",
+        "--no-learn",
+        "--json",
+        "--sampling",
+        "halton",
+        *few,
+        "--kernels",
+        path,
     )
     report = json.loads(again.stdout)
     assert report["hyperparameters"] == learned["hyperparameters"]
@@ -132,8 +191,9 @@ def test_kernels_are_learned_kept_and_used_again(tmp_path):
 
 def test_a_complex_problem_reports_its_absolute_value():
     run = kernelpde(
-        "run", "schrodinger", "--json", "--lengthscale", "0.3", "--sampling", "halton",
-        "--points", "equation=200", "--points", "initial=40", "--steps", "3",
+        "solve", "schrodinger", "--no-learn", "--json", "--lengthscale", "0.3",
+        "--sampling", "halton",
+        "--points", "equation=200", "--points", "initial=40", "--max-steps", "3",
     )  # fmt: skip
     report = json.loads(run.stdout)
     assert set(report["errors"]) == {"h", "abs(h)"}

@@ -65,7 +65,7 @@ def test_examples_lists_the_gallery():
 
 def test_a_file_of_ones_own_from_run_to_export(mine, tmp_path):
     out = tmp_path / "out"
-    report = json.loads(command("run", mine, "--out", out, "--json"))
+    report = json.loads(command("solve", mine, "--no-learn", "--out", out, "--json"))
     assert report["errors"]["u"]["linf"] < 1e-5
     assert json.loads((out / "report.json").read_text()) == report
     for picture in ("solution.png", "iteration.png"):
@@ -78,14 +78,64 @@ def test_a_file_of_ones_own_from_run_to_export(mine, tmp_path):
     np.testing.assert_allclose(table[:, 1], np.sin(np.pi * table[:, 0]), atol=1e-5)
     assert json.loads(command("plot", out, "--out", tmp_path / "p", "--json"))
     assert (tmp_path / "p" / "solution.png").exists()
+    before = (out / "solution.png").stat().st_mtime_ns
+    command("plot", out)
+    assert (out / "solution.png").stat().st_mtime_ns == before
+    assert (out / "solution-2.png").exists()
+
+
+WAVES = """
+import jax.numpy as jnp
+import kernelpde as kp
+
+rod = kp.Box(t=(0, 0.4), x=(0, 1), time="t")
+exact = lambda p: jnp.exp(-jnp.pi**2 * p[..., 0]) * jnp.sin(jnp.pi * p[..., 1])
+problem = kp.Problem(
+    kp.Condition("equation", rod.interior, lambda x, u: u.d("t") - u.d("x", "x")),
+    kp.Condition("ends", rod.boundary, lambda x, u: u.value),
+    kp.Condition("initial", rod.initial, lambda x, u: u.value - exact(x)),
+    fields=[kp.Field("u", kp.Gaussian([0.3, 0.5]))],
+)
+points, windows = {"equation": 60, "ends": 20, "initial": 16}, 2
+references = {"u": exact}
+"""
+
+
+def test_windows_are_kept_resumed_drawn_and_exported(tmp_path):
+    (tmp_path / "rod.py").write_text(WAVES)
+    out = tmp_path / "out"
+    report = json.loads(command("solve", tmp_path / "rod.py", "--out", out, "--json"))
+    assert report["windows"] == 2
+    assert report["errors"]["u"]["relative"] < 1e-3
+    (out / "window-0001.kpde").unlink()
+    with pytest.raises(kp.InputError, match=r"1 of 2 windows are there; go on with kernelpde res"):
+        command("plot", out)
+    again = json.loads(command("resume", out, "--json"))
+    assert again["errors"]["u"]["l2"] == pytest.approx(report["errors"]["u"]["l2"], rel=1e-6)
+    command("export", out, tmp_path / "u.csv", "--resolution", "9")
+    table = np.loadtxt(tmp_path / "u.csv", delimiter=",", skiprows=1)
+    exact = np.exp(-(np.pi**2) * table[:, 0]) * np.sin(np.pi * table[:, 1])
+    np.testing.assert_allclose(table[:, 2], exact, atol=2e-3)
+    written = json.loads(command("plot", out, "--animate", "--resolution", "20", "--json"))
+    assert [name.rpartition("/")[2] for name in written] == ["solution-2.png", "animation.gif"]
+    assert (out / "animation.gif").read_bytes().startswith(b"GIF89a")
+
+
+def test_the_old_words_still_work(mine):
+    new = json.loads(command("solve", mine, "--no-learn", "--json"))
+    old = json.loads(command("run", mine, "--json"))
+    assert old["errors"] == new["errors"]
+    assert "│ run" not in command("--help")
+    report = json.loads(command("learn", mine, "--max-steps", "1", "--json"))
+    assert report["learning"]["steps"] == 1
 
 
 def test_a_run_that_is_resumed_ends_like_one_that_was_not(mine, tmp_path):
     options = ("--json", "--points", "equation=20")
     short, whole = tmp_path / "short", tmp_path / "whole"
-    command("learn", mine, "--out", short, "--max-steps", "1", *options)
+    command("solve", mine, "--out", short, "--max-steps", "1", *options)
     resumed = json.loads(command("resume", short, "--max-steps", "4", "--json"))
-    undisturbed = json.loads(command("learn", mine, "--out", whole, "--max-steps", "4", *options))
+    undisturbed = json.loads(command("solve", mine, "--out", whole, "--max-steps", "4", *options))
     assert resumed["hyperparameters"] == undisturbed["hyperparameters"]
     assert resumed["errors"] == undisturbed["errors"]
     assert resumed["learning"] == undisturbed["learning"]
@@ -94,10 +144,8 @@ def test_a_run_that_is_resumed_ends_like_one_that_was_not(mine, tmp_path):
 
 def test_kernels_are_kept_and_used_again(mine, tmp_path):
     kept = tmp_path / "kernels.json"
-    first = json.loads(
-        command("run", mine, "--learn", "--max-steps", "2", "--save-kernels", kept, "--json")
-    )
-    again = json.loads(command("run", mine, "--kernels", kept, "--json"))
+    first = json.loads(command("solve", mine, "--max-steps", "2", "--save-kernels", kept, "--json"))
+    again = json.loads(command("solve", mine, "--no-learn", "--kernels", kept, "--json"))
     assert again["hyperparameters"] == first["hyperparameters"]
     assert again["hyperparameters"]["u"]["lengthscale"] != pytest.approx(0.6)
 
@@ -108,13 +156,15 @@ def test_kernels_are_kept_and_used_again(mine, tmp_path):
         ("x = 1", "must define `problem`, a kernelpde.Problem; got nothing of that name"),
         ("problem = 3", "got int"),
         ("a = 1\nb = a / 0\n", "ZeroDivisionError in line 2"),
+        ("import numpy as np\nnp.linalg.inv(np.zeros((2, 2)))\n", "LinAlgError in line 2"),
+        ("a = 1\nb = (\n", r"bad.py: syntax error in line 2: .*never closed"),
     ],
 )
 def test_files_without_a_problem_are_refused(tmp_path, content, message):
     path = tmp_path / "bad.py"
     path.write_text(content)
     with pytest.raises(kp.InputError, match=message):
-        command("run", path)
+        command("solve", path)
 
 
 def test_directories_without_a_run_are_refused(tmp_path):

@@ -162,3 +162,46 @@ def test_foreign_and_damaged_files_are_refused(tmp_path, change, message):
         kp.load_kernels(path, problem)
     with pytest.raises(kp.InputError, match="cannot be read"):
         kp.load_kernels(tmp_path / "none.json", problem)
+
+
+def test_a_march_that_was_stopped_goes_on(tmp_path):
+    problem = diffusion_problem()
+    whole = kp.march(problem, 3, POINTS, learning={"max_steps": 2}, throw=False)
+
+    class Stop(Exception):
+        pass
+
+    def stop(number, solution):
+        if number == 1:
+            raise Stop
+
+    options = {"learning": {"max_steps": 2}, "throw": False, "checkpoint": tmp_path}
+    with pytest.raises(Stop):
+        kp.march(problem, 3, POINTS, **options, callback=stop)
+    assert sorted(file.name for file in tmp_path.iterdir()) == [
+        "window-0000.kpde",
+        "window-0001.kpde",
+    ]
+    again = kp.march(problem, 3, POINTS, **options)
+    np.testing.assert_allclose(again["u"](GRID), whole["u"](GRID), rtol=0, atol=1e-9)
+    for name, value in whole.problem.hyperparameters["u"].items():
+        np.testing.assert_array_equal(again.problem.hyperparameters["u"][name], value)
+    read = kp.march(problem, 3, POINTS, **options)
+    assert read.learned is None
+    np.testing.assert_array_equal(read["u"](GRID), again["u"](GRID))
+
+
+def test_windows_of_another_run_are_refused(tmp_path):
+    problem = diffusion_problem()
+    kp.march(problem, 2, POINTS, checkpoint=tmp_path)
+    with pytest.raises(kp.InputError, match=r"seed: the file has 0, expected 1"):
+        kp.march(problem, 2, POINTS, checkpoint=tmp_path, seed=1)
+    with pytest.raises(kp.InputError, match=r"windows: the file has 2, expected 4"):
+        kp.march(problem, 4, POINTS, checkpoint=tmp_path)
+    other = problem.with_kernels((kp.Gaussian([0.8, 0.4]),))
+    with pytest.raises(kp.InputError, match=r"kernels: the file has"):
+        kp.march(other, 2, POINTS, checkpoint=tmp_path)
+    warmer = kp.Condition("initial", ROD.initial, lambda x, u: u.value - 2 * jnp.sin(3 * x[1]))
+    equations = [c for c in problem.conditions if c.name != "initial"]
+    with pytest.raises(kp.InputError, match=r"'initial' is another one"):
+        kp.march(problem.with_conditions([*equations, warmer]), 2, POINTS, checkpoint=tmp_path)

@@ -165,3 +165,80 @@ def test_solutions_of_other_problems_are_refused(tmp_path, cube, disk):
         kp.load_solution(
             tmp_path / "u.kpde", cube.problem.with_kernels((kp.Matern(2.5, [1.0, 1.0, 1.0]),))
         )
+
+
+def test_pyvista_has_the_cells_and_the_values(cube, disk):
+    pytest.importorskip("pyvista")
+    volume = cube.to_pyvista(resolution=(3, 4, 5))
+    assert volume.n_points == 60
+    assert volume.n_cells == 2 * 3 * 4
+    assert volume.volume == pytest.approx(1 * 2 * 2)
+    np.testing.assert_allclose(volume["u"], cube["u"](np.asarray(volume.points)), atol=1e-9)
+    # Cells that stick out of the disk are left out; what is left is a little smaller.
+    flat = disk.to_pyvista(resolution=61)
+    assert 0.9 * np.pi < flat.area < np.pi
+    assert np.isfinite(flat["u"]).all()
+    scattered = cube.to_pyvista(points=[[0.5, 1.0, 0.0], [0.25, 0.5, 0.5]])
+    assert scattered.n_cells == 2
+
+
+def test_xarray_in_memory(disk):
+    pytest.importorskip("xarray")
+    found = disk.to_xarray(resolution=5, extra={"r": lambda p: np.linalg.norm(p, axis=1)})
+    assert found["u"].dims == ("x", "y")
+    assert np.isnan(found["u"].values[0, 0])
+    middle = found["u"].sel(x=0.0, y=0.0)
+    assert float(middle) == pytest.approx(1.0, abs=1e-6)  # u = 1 - x² - y²
+    with pytest.raises(kp.InputError, match="to_xarray: give points, or a resolution"):
+        disk.to_xarray(points=[[0.0, 0.0]], resolution=4)
+
+
+def cooling(domain, *, rate: float) -> kp.Solution:
+    """u = exp(-rate t): what is drawn is known."""
+    problem = kp.Problem(
+        kp.Condition("equation", domain.interior, lambda x, u: u.d("t") + rate * u.value),
+        kp.Condition("initial", domain.initial, lambda x, u: u.value - 1.0),
+        fields=[kp.Field("u", kp.Gaussian(2.0))],
+    )
+    return kp.solve(problem, {"equation": 80, "initial": 30}, throw=False)
+
+
+def test_animations_hold_the_values_of_each_time(tmp_path):
+    from PIL import Image
+
+    flat = cooling(kp.Box(t=(0, 1), x=(0, 1), time="t"), rate=2.0)
+    exact = {"u": lambda p: np.exp(-2 * p[:, 0])}
+    moving = flat.animate(frames=5, references=exact, resolution=20)
+    np.testing.assert_allclose(moving.times, [0, 0.25, 0.5, 0.75, 1])
+    for time, values, truth in zip(
+        moving.times, moving.fields["u"], moving.references["u"], strict=True
+    ):
+        np.testing.assert_allclose(values, np.exp(-2 * time), atol=1e-4)
+        np.testing.assert_allclose(truth, np.exp(-2 * time), rtol=1e-12)
+    with Image.open(moving.save(tmp_path / "u.gif")) as picture:
+        assert picture.n_frames == 5
+    plane = cooling(kp.Box(t=(0, 1), x=(0, 1), y=(0, 2), time="t"), rate=1.0)
+    turning = plane.animate(frames=3, resolution=9)
+    assert turning.fields["u"][0].shape == (9, 9)
+    assert turning._repr_html_().startswith('<img alt="u" src="data:image/gif;base64,')
+    with pytest.raises(kp.InputError, match=r"must end in .gif or .mp4; got 'u.avi'"):
+        turning.save(tmp_path / "u.avi")
+    with pytest.raises(kp.InputError, match="'t' is what moves"):
+        plane.animate(at={"t": 0.5})
+    with pytest.raises(kp.InputError, match="no field 'v'; there are u"):
+        plane.animate("v")
+
+
+def test_what_does_not_move_is_not_animated(disk):
+    with pytest.raises(kp.InputError, match="the domain has no time coordinate"):
+        disk.animate()
+
+
+def test_windows_are_exported_as_one(tmp_path):
+    domain = kp.Box(t=(0, 1), x=(0, 1), time="t")
+    problem = cooling(domain, rate=2.0).problem
+    evolution = kp.march(problem, 2, {"equation": 60, "initial": 20})
+    with np.load(kp.export(evolution, tmp_path / "u.npz", resolution=5)) as found:
+        exact = np.exp(-2 * found["t"])
+        np.testing.assert_allclose(found["u"], exact[:, None] * np.ones(5), atol=1e-4)
+    assert evolution.to_xarray(resolution=5)["u"].shape == (5, 5)

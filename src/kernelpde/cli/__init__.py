@@ -10,5 +10,5 @@ except ImportError:  # pragma: no cover
 else:
     del _rich, _typer
 
-from kernelpde.cli._app import app as app
-from kernelpde.cli._app import main as main
+from kernelpde.cli._earlier import app as app
+from kernelpde.cli._main import main as main

@@ -16,6 +16,10 @@ from kernelpde.memory import LEARN, SOLVE, dense_bytes, physical_bytes
 _SAMPLE = 1500
 """Size of the matrix that is factored to see how fast this machine is."""
 
+_REST = 0.1
+_BUSY = 1.3
+"""If the median of several times is so much longer than the best, something else is running."""
+
 _STEPS, _EVALUATIONS = 8, 80
 """What a solve and a learning run usually take."""
 
@@ -23,6 +27,7 @@ _STEPS, _EVALUATIONS = 8, 80
 def diagnosis(rows: int | None) -> dict[str, Any]:
     """Facts about this machine; with a number of rows also what they would take."""
     memory = physical_bytes()
+    seconds, busy = factor_seconds(_SAMPLE)
     found: dict[str, Any] = {
         "python": platform.python_version(),
         "versions": versions(),
@@ -31,7 +36,8 @@ def diagnosis(rows: int | None) -> dict[str, Any]:
         "devices": [str(device) for device in jax.devices()],
         "processors": _processors(),
         "memory_gigabytes": None if memory is None else memory / 1e9,
-        "cholesky_seconds": {"size": _SAMPLE, "seconds": _factor_seconds()},
+        "cholesky_seconds": {"size": _SAMPLE, "seconds": seconds},
+        "busy": busy,
     }
     if rows is not None:
         found["estimate"] = estimate(rows, found)
@@ -55,15 +61,18 @@ def estimate(rows: int, facts: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _factor_seconds() -> float:
-    root = np.random.default_rng(0).random((_SAMPLE, _SAMPLE))
-    matrix = root @ root.T + _SAMPLE * np.eye(_SAMPLE)
+def factor_seconds(rows: int, repeats: int = 7) -> tuple[float, bool]:
+    """Time of one Cholesky factorization, the best of several; whether the machine is busy."""
+    root = np.random.default_rng(0).random((rows, rows))
+    matrix = root @ root.T + rows * np.eye(rows)
     times = []
-    for _ in range(5):
+    for _ in range(repeats):
+        # After a rest: the threads of BLAS wait busily for another call, for some time.
+        time.sleep(_REST)
         begun = time.perf_counter()
         scipy.linalg.cholesky(matrix, lower=True, check_finite=False)
         times.append(time.perf_counter() - begun)
-    return float(np.median(times))
+    return min(times), float(np.median(times)) > _BUSY * min(times)
 
 
 def _processors() -> int | None:

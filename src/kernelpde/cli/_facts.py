@@ -1,16 +1,33 @@
 """What there is, for people: of the gallery, and of the machine."""
 
+import json
 from typing import Any
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
-from kernelpde.gallery import Example
+from kernelpde.checking import one_of
+from kernelpde.gallery import EXAMPLES, groups
 from kernelpde.linear_solvers import in_words
 
+BUSY = "Something else is running on this machine: times vary, and are too long."
 
-def show_examples(by_group: dict[str, tuple[str, ...]], found: dict[str, Example]) -> None:
+
+def listed_examples(group: str | None, as_json: bool) -> None:
+    """The gallery, or one group of it."""
+    by_group = groups()
+    if group is not None:
+        one_of("examples", "--group", group, tuple(by_group))
+        by_group = {group: by_group[group]}
+    found = {name: EXAMPLES[name]() for names in by_group.values() for name in names}
+    if as_json:
+        facts = {
+            name: {"summary": e.summary, "points": dict(e.points), "training": dict(e.training)}
+            for name, e in found.items()
+        }
+        typer.echo(json.dumps(facts))
+        return
     table = Table(box=None, pad_edge=False)
     for title in ("name", "what it is", "points"):
         table.add_column(title, overflow="fold")
@@ -21,6 +38,7 @@ def show_examples(by_group: dict[str, tuple[str, ...]], found: dict[str, Example
             counts = ", ".join(f"{count} {where}" for where, count in example.points.items())
             table.add_row(f"  [bold]{name}[/bold]", example.summary, counts)
     Console().print(table)
+    typer.echo("\nkernelpde solve NAME solves one, with its kernel learned.")
 
 
 def show_facts(facts: dict[str, Any]) -> None:
@@ -32,8 +50,10 @@ def show_facts(facts: dict[str, Any]) -> None:
         + ("memory unknown" if memory is None else f"{memory:.1f} GB of memory"),
         f"64-bit numbers are {'on' if facts['x64'] else 'OFF'}; one Cholesky of "
         f"{facts['cholesky_seconds']['size']} rows takes "
-        f"{facts['cholesky_seconds']['seconds']:.3f} s",
+        f"{facts['cholesky_seconds']['seconds']:.3f} s, the best of several",
     ]
+    if facts["busy"]:
+        lines.append(BUSY)
     if "estimate" in facts:
         found = facts["estimate"]
         for what in ("solve", "learn"):

@@ -2,19 +2,16 @@
 
 import dataclasses
 import json
-import sys
 import time
 from collections.abc import Mapping
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-import jax
 import numpy as np
 
 from kernelpde.adaptive import solve
 from kernelpde.archive import replacing, versions
-from kernelpde.cli._live import live
+from kernelpde.cli._live import LiveLine
 from kernelpde.cli._source import example_of
 from kernelpde.errors import InputError
 from kernelpde.gallery import Example
@@ -34,11 +31,14 @@ from kernelpde.linear_solvers import Automatic
 from kernelpde.problem import load_kernels, save_kernels
 from kernelpde.progress import Callback, JSONLines, Logging, together
 
-RUN, SOLUTION, REPORT = "run.kpde", "solution.kpde", "report.json"
-"""Names in a directory of results."""
+JOB, RUN, SOLUTION, REPORT = "job.json", "run.kpde", "solution.kpde", "report.json"
+"""Names in a directory of results: what was asked for, the state of learning, what was found."""
 
 _JUDGED = 10_000
 """With more rows errors are not estimated unless asked for: that takes as long as the solve."""
+
+_STEPS = 50
+"""Largest number of Gauss-Newton steps unless told otherwise."""
 
 _FRESH = 10_000
 """What is added to the seed for the points of the final solve."""
@@ -52,12 +52,13 @@ class Job:
 
     - `source`: a gallery name or a Python file.
     - `learning`: whether to learn the kernel first.
-    - `lengthscale`: of the kernel, or where to begin.
+    - `lengthscale`: of the kernel; learning begins with it.
     - `optimizer`: "default" or "adam".
     - `seed`, `points`, `sampling`: of the points.
-    - `nugget`, `refinement`, `method`, `steps`: of the solve.
-    - `max_steps`: of learning.
+    - `nugget`, `refinement`, `method`: of the solve.
+    - `max_steps`: of learning, or else of the solve.
     - `kernels`: a file of hyperparameters to begin with.
+    - `accuracy`: a relative error for which points and kernel are chosen.
     """
 
     source: str
@@ -70,7 +71,6 @@ class Job:
     nugget: float | None = None
     refinement: int = 2
     method: str = "damped"
-    steps: int = 50
     max_steps: int | None = None
     kernels: str | None = None
     accuracy: float | None = None
@@ -116,36 +116,33 @@ def job_of(notes: Mapping[str, Any], path: str | Path) -> Job:
 
 
 def carried_out(
-    job: Job, *, out: Path | None = None, quiet: bool = False, save: str | None = None
+    job: Job, example: Example, line: LiveLine, out: Path | None = None, save: str | None = None
 ) -> Outcome:
-    """Solve or learn, with progress on a terminal.
+    """Solve or learn.
 
     **Arguments:**
 
     - `job`: what to do.
+    - `example`: its problem.
+    - `line`: is told how it goes.
     - `out`: a directory for the state of the run, its records, the solution and the report.
-    - `quiet`: whether nothing is shown meanwhile.
     - `save`: a file for the hyperparameters.
     """
-    compiling = compilation_clock()
     started = time.perf_counter()
-    example = job.example()
     counts = {**example.points, **job.points}
     data = bool(data_conditions(example.problem))
-    callbacks: list[Callback] = [Logging()]
+    callbacks: list[Callback] = [Logging(), line]
     if out is not None:
         callbacks.append(JSONLines(out / "records.jsonl"))
-    most = (job.max_steps or (80 if data else 30)) if job.learning else job.steps
-    with ExitStack() as stack:
-        if not quiet and sys.stderr.isatty():
-            callbacks.append(stack.enter_context(live(example.name, most)))
-        callback = together(*callbacks)
-        learned = None
-        if job.learning:
-            learned = _learned(job, example, counts, data, callback, out)
-            solution = learned.solution
-        else:
-            solution = _solved(job, example, counts, data, callback)
+    callback = together(*callbacks)
+    line.most = job.max_steps or ((80 if data else 30) if job.learning else _STEPS)
+    learned = None
+    if job.learning:
+        learned = _learned(job, example, counts, data, callback, out)
+        solution = learned.solution
+    else:
+        solution = _solved(job, example, counts, data, callback)
+    line.phase("estimating the error")
     few = solution.problem.row_count(solution.blocks) <= _JUDGED
     estimated = solution.error_estimate if few else {}
     if job.accuracy is not None:
@@ -172,7 +169,7 @@ def carried_out(
         "converged": solution.converged,
         "reason": solution.reason,
         "solver": solution.linear_solver,
-        "seconds": {"compile": compiling(), "run": total - compiling()},
+        "seconds": {"compile": line.compilation, "run": total - line.compilation},
         "versions": versions(),
     }
     if learned is not None:
@@ -186,6 +183,7 @@ def carried_out(
         }
     if known is not None:
         report |= _known(known, example)
+    line.phase("writing")
     if save is not None:
         save_kernels(save, solution.problem)
     if out is not None:
@@ -250,7 +248,7 @@ def _solved(
         sampling=example.sampling if job.sampling is None else job.sampling,
         solver=GaussNewton() if job.method == "plain" else LevenbergMarquardt(),
         linear_solver=_solver(job, example, data),
-        max_steps=job.steps,
+        max_steps=job.max_steps or _STEPS,
         throw=False,
         callback=callback,
     )
@@ -273,16 +271,3 @@ def _known(known: Posterior, example: Example) -> dict[str, Any]:
             for field in example.references
         },
     }
-
-
-def compilation_clock():
-    """Start counting the seconds that JAX spends tracing and compiling; returns the count."""
-    seconds = []
-
-    def listen(event: str, duration_secs: float, **metadata: str | int) -> None:
-        del metadata
-        if event.startswith("/jax/core/compile/"):
-            seconds.append(duration_secs)
-
-    jax.monitoring.register_event_duration_secs_listener(listen)
-    return lambda: float(np.sum(seconds))

@@ -22,6 +22,7 @@ _OPTIONAL = {
     "nugget": 1e-12,
     "references": {},
     "parameters": {},
+    "windows": 1,
 }
 """What a user's file may define besides `problem`."""
 
@@ -63,11 +64,16 @@ def _from_file(path: Path) -> Example:
         spec.loader.exec_module(module)
     except KernelPDEError:
         raise
-    except Exception as error:
-        line = traceback.extract_tb(error.__traceback__)[-1]
+    except SyntaxError as error:
+        where = Path(error.filename or path).name
         raise InputError(
-            f"{path}: {type(error).__name__} in line {line.lineno}: {error}"
+            f"{where}: syntax error in line {error.lineno}: {error.msg}: "
+            f"{(error.text or '').strip()}"
         ) from error
+    except Exception as error:
+        frames = traceback.extract_tb(error.__traceback__)
+        lines = [frame.lineno for frame in frames if frame.filename == spec.origin]
+        raise InputError(f"{path}: {type(error).__name__} in line {lines[-1]}: {error}") from error
     example = getattr(module, "example", None)
     if isinstance(example, Example):
         return example
@@ -91,4 +97,5 @@ def _from_file(path: Path) -> Example:
         found["sampling"],
         found["parameters"],
         found["nugget"],
+        windows=found["windows"],
     )

@@ -1,27 +1,23 @@
 """Examples that go window by window in time."""
 
-import json
-import sys
 from pathlib import Path
+from typing import Any
 
-import typer
-
-from kernelpde.archive import replacing
-from kernelpde.cli._job import REPORT, Job
+from kernelpde.cli._job import Job
+from kernelpde.cli._live import LiveLine
 from kernelpde.errors import InputError
-from kernelpde.evolve import march
+from kernelpde.evolve import Evolution, march
 from kernelpde.gallery import Example
 from kernelpde.gauss_newton import GaussNewton, LevenbergMarquardt, Solution
 from kernelpde.linear_solvers import Automatic
-from kernelpde.problem import save_kernels
 
 
-def marched(
-    job: Job, example: Example, out: Path | None, as_json: bool, save: str | None = None
-) -> None:
-    """Solve the windows one after another, say what came of it, draw it, and leave."""
-    other = {"accuracy": None, "optimizer": "default", "steps": 50}
+def marched(job: Job, example: Example, line: LiveLine, out: Path | None) -> Evolution:
+    """Solve the windows one after another; those in `out` are read."""
+    other = {"accuracy": None, "optimizer": "default"}
     given = [f"--{name}" for name, usual in other.items() if getattr(job, name) != usual]
+    if job.max_steps is not None and not job.learning:
+        given.append("--max-steps")
     if given:
         raise InputError(
             f"{example.name} goes through {example.windows} windows of time, by march, which has "
@@ -29,11 +25,9 @@ def marched(
         )
 
     def progress(number: int, solution: Solution) -> None:
-        if sys.stderr.isatty() and not as_json:
-            text = f"window {number + 1} of {example.windows}: {solution.result.name}"
-            typer.echo(text, err=True)
+        line.phase(f"window {number + 1} of {example.windows}: {solution.result.name}")
 
-    evolution = march(
+    return march(
         example.problem,
         example.windows,
         {**example.points, **job.points},
@@ -46,36 +40,17 @@ def marched(
         sampling=job.sampling or example.sampling,
         throw=False,
         callback=progress,
+        checkpoint=out,
     )
-    if save is not None:
-        save_kernels(save, evolution.problem)
-    errors = example.errors(evolution)
-    report = {
+
+
+def windows_report(job: Job, example: Example, evolution: Evolution) -> dict[str, Any]:
+    return {
         "problem": job.source,
         "seed": job.seed,
         "windows": example.windows,
-        "errors": errors,
+        "errors": example.errors(evolution),
         "converged": evolution.converged,
         "reasons": [solution.reason for solution in evolution.solutions],
         "seconds": list(evolution.seconds),
     }
-    if as_json:
-        typer.echo(json.dumps(report))
-    else:
-        typer.echo(repr(evolution))
-        for field, sizes in errors.items():
-            typer.echo(
-                f"  error of {field}: {sizes['l2']:.2e} rms, {sizes['relative']:.2g} relative"
-            )
-    if out is not None:
-        import matplotlib as mpl
-
-        mpl.use("Agg")
-        out.mkdir(parents=True, exist_ok=True)
-        with replacing(out / REPORT) as beside:
-            beside.write_text(json.dumps(report, indent=2) + "\n")
-        with replacing(out / "solution.png") as beside:
-            evolution.plot(references=example.references).savefig(beside)
-        if not as_json:
-            typer.echo(f"  in {out}: solution.png, {REPORT}")
-    raise typer.Exit(0 if evolution.converged else 1)

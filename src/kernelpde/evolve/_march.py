@@ -2,20 +2,22 @@
 
 import inspect
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
-import jax.numpy as jnp
+import jax
 import numpy as np
-from jaxtyping import Array, Float
 
-from kernelpde.arrays import Numbers
-from kernelpde.checking import listed, named, numbers, whole_number
+from kernelpde.archive import digest
+from kernelpde.checking import instance, listed, named, whole_number
 from kernelpde.deprecation import adapted
 from kernelpde.errors import InputError
+from kernelpde.evolve._evolution import Evolution
+from kernelpde.evolve._windows import continued, cut, learned_noise
 from kernelpde.gauss_newton import (
     Solution,
     Solver,
@@ -24,117 +26,14 @@ from kernelpde.gauss_newton import (
     check_problem,
     check_solver,
     earlier,
-    plot_solution,
+    load_solution,
+    save_solution,
+    solution_notes,
     solve,
 )
-from kernelpde.geometry import Averages, Patch, Patches, PointCloud, Space
 from kernelpde.learning import Learned, learn
 from kernelpde.linear_solvers import LinearSolver
-from kernelpde.notebooks import InNotebooks
-from kernelpde.problem import Condition, LearnedNoise, Problem
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-
-@dataclass(frozen=True, eq=False)
-class Evolution(InNotebooks):
-    """Solutions on successive windows of time, seen as one.
-
-    **Attributes:**
-
-    - `problem`: the whole of it, with the kernels that all windows share.
-    - `times`: ends of the windows, one more than there are windows.
-    - `solutions`: one per window.
-    - `learned`: what learning in the first window has led to; `None` if nothing was learned.
-    - `seconds`: what each window took.
-    """
-
-    problem: Problem
-    times: Float[np.ndarray, " W"]
-    solutions: tuple[Solution, ...]
-    learned: Learned | None
-    seconds: tuple[float, ...]
-
-    @property
-    def converged(self) -> bool:
-        return all(solution.converged for solution in self.solutions)
-
-    def __getitem__(self, field: str) -> Callable[[Numbers], Array]:
-        """A field as a function of points, each looked up in the window of its time."""
-        views: list[Callable] = [solution[field] for solution in self.solutions]
-        return lambda points: self._evaluated(views, points)
-
-    def d(self, field: str, *coordinates: int | str) -> Callable[[Numbers], Array]:
-        """A partial derivative of a field as a function of points."""
-        views = [solution[field].d(*coordinates) for solution in self.solutions]
-        return lambda points: self._evaluated(views, points)
-
-    def residual(self, condition: str, points: Numbers) -> Array:
-        """What is left of a condition at points, one column for each of its equations."""
-        views = [partial(solution.residual, condition) for solution in self.solutions]
-        return self._evaluated(views, points)
-
-    def plot(
-        self,
-        *fields: str,
-        references: Mapping[str, Callable] | None = None,
-        residuals: Sequence[str] | None = None,
-        at: Mapping[str, float] | None = None,
-        resolution: int | None = None,
-        units: Mapping[str, str] | None = None,
-    ) -> "Figure":
-        """Draw the fields over all windows; arguments as those of `Solution.plot`."""
-        return plot_solution(
-            self,
-            fields or None,
-            references or {},
-            {},
-            residuals,
-            False,
-            at,
-            resolution,
-            units or {},
-        )
-
-    def _evaluated(self, views: list[Callable], points: Numbers) -> Array:
-        where = numbers("Evolution", "points", points)
-        space = self.problem.space
-        assert space.time is not None
-        if where.ndim < 1 or where.shape[-1] != len(space.coordinates):
-            raise InputError(
-                f"Expected points with {len(space.coordinates)} coordinates on the last axis; "
-                f"got shape {where.shape}."
-            )
-        flat = where.reshape(-1, where.shape[-1])
-        inside = np.searchsorted(
-            self.times[1:-1], flat[:, space.coordinates.index(space.time)], side="right"
-        )
-        most = max(int(np.max(np.bincount(inside, minlength=len(views)))), 1)
-        values: np.ndarray | None = None
-        for number, view in enumerate(views):
-            rows = np.flatnonzero(inside == number)
-            if len(rows):
-                # All windows get as many points as the fullest one, so that one program serves all.
-                padded = flat[np.resize(rows, most)]
-                found = np.asarray(view(padded))[: len(rows)]
-                if values is None:
-                    values = np.zeros((len(flat), *found.shape[1:]), dtype=found.dtype)
-                values[rows] = found
-        assert values is not None
-        return jnp.asarray(values.reshape(*where.shape[:-1], *values.shape[1:]))
-
-    def __repr__(self) -> str:
-        state = "converged" if self.converged else "NOT converged"
-        lines = [f"Evolution: {len(self.solutions)} windows, {state}."]
-        for begin, end, solution, spent in zip(
-            self.times[:-1], self.times[1:], self.solutions, self.seconds, strict=True
-        ):
-            sizes = ", ".join(f"{n} {s['rms']:.1e}" for n, s in solution.residuals.items())
-            lines.append(
-                f"  {begin:g} to {end:g}: {solution.steps} steps, {spent:.1f} s, residuals {sizes}"
-            )
-        return "\n".join(lines)
+from kernelpde.problem import Collocation, Problem
 
 
 @adapted(earlier)
@@ -152,6 +51,7 @@ def march(
     sampling: str = "halton",
     throw: bool = True,
     callback: Callable[[int, Solution], None] | None = None,
+    checkpoint: str | Path | None = None,
 ) -> Evolution:
     """Solve an evolution problem window by window; the cost grows with their number, not its cube.
 
@@ -169,6 +69,8 @@ def march(
     - `solver`, `linear_solver`, `sampling`, `throw`: as in `solve`.
     - `seed`: of the points; every window has its own.
     - `callback`: called with the number and the solution of each window.
+    - `checkpoint`: a directory in which each window is kept when it is done. The same call reads
+      those that are there and goes on; a directory of other settings is refused.
     """
     _check(problem, windows, points, initial, order, learning, seed)
     check_solver("march", solver)
@@ -177,6 +79,18 @@ def march(
     space = problem.space
     assert space.duration is not None
     times = np.linspace(*space.duration, windows + 1)
+    settings = {
+        "windows": windows,
+        "seed": seed,
+        "points": {name: int(count) for name, count in points.items()},
+        "sampling": sampling,
+        "order": order,
+        "learning": repr(learning),
+        "solver": repr(solver),
+        "linear solver": repr(linear_solver),
+        "kernels": digest(jax.tree.leaves((problem.kernels, problem.noises))),
+    }
+    files = _Files(checkpoint, settings)
     solutions: list[Solution] = []
     spent: list[float] = []
     learned: Learned | None = None
@@ -188,35 +102,84 @@ def march(
             if condition.name == initial and solutions:
                 before = solutions[-1]
                 conditions.append(
-                    _continued(problem, condition, before, begin, points, order, sampling, seed)
+                    continued(problem, condition, before, begin, points, order, sampling, seed)
                 )
-            elif (cut := _cut(condition, space, begin, end, number == windows - 1)) is not None:
-                conditions.append(cut)
+            elif (part := cut(condition, space, begin, end, number == windows - 1)) is not None:
+                conditions.append(part)
         window = problem.with_conditions(conditions).with_kernels(kernels)
         counts = {c.name: points[c.name] for c in conditions if not window.has_own_points(c.name)}
-        if learning is not None and number == 0:
-            learned = learn(window, counts, seed=seed, sampling=sampling, throw=throw, **learning)
-            window = learned.problem
-            kernels = window.kernels
-            noises = {c.name: c.noise for c in window.conditions}
-            problem = problem.with_conditions(
-                [replace(c, noise=_noise(c, noises.get(c.name))) for c in problem.conditions]
+        drawn = {"seed": seed + 104_729 * (number + 1), "sampling": sampling}
+        solution = files.read(number, window, window.collocate(counts, **drawn))
+        if solution is None:
+            if learning is not None and number == 0:
+                drawing = {"seed": seed, "sampling": sampling}
+                learned = learn(window, counts, throw=throw, **drawing, **learning)
+                window = learned.problem
+            solution = solve(
+                window, counts, solver=solver, linear_solver=linear_solver, throw=throw, **drawn
             )
-        solution = solve(
-            window,
-            counts,
-            seed=seed + 104_729 * (number + 1),
-            sampling=sampling,
-            solver=solver,
-            linear_solver=linear_solver,
-            throw=throw,
-        )
+            files.write(number, solution)
+        if learning is not None and number == 0:
+            kernels = solution.problem.kernels
+            noises = {c.name: c.noise for c in solution.problem.conditions}
+            problem = problem.with_conditions(
+                [replace(c, noise=learned_noise(c, noises.get(c.name))) for c in problem.conditions]
+            )
         solutions.append(solution)
         spent.append(time.perf_counter() - started)
         if callback is not None:
             callback(number, solution)
     problem = problem.with_kernels(kernels)
     return Evolution(problem, times, tuple(solutions), learned, tuple(spent))
+
+
+class _Files:
+    """Windows on disk, one file each; what they were computed with is noted in every one.
+
+    **Arguments:**
+
+    - `directory`: where; `None` if nothing is kept.
+    - `settings`: as text and numbers, to be compared.
+    """
+
+    def __init__(self, directory: str | Path | None, settings: dict[str, Any]):
+        if directory is not None:
+            instance("march", "checkpoint", directory, (str, Path), "the name of a directory")
+        self.directory = None if directory is None else Path(directory)
+        self.settings = settings
+
+    def read(
+        self, number: int, window: Problem, blocks: tuple[Collocation, ...]
+    ) -> Solution | None:
+        """The solution of a window if it is there; one of something else is refused."""
+        path = self._path(number)
+        if path is None or not path.exists():
+            return None
+        kept = solution_notes(path).get("march", {})
+        for what, expected in self.settings.items():
+            if kept.get(what) != expected:
+                self._refuse(path, f"{what}: the file has {kept.get(what)}, expected {expected}")
+        solution = load_solution(path, window)
+        for condition, old, new in zip(window.conditions, solution.blocks, blocks, strict=True):
+            # What was handed over is computed anew, and by another program if windows are others.
+            for one, other in zip(jax.tree.leaves(old), jax.tree.leaves(new), strict=True):
+                if np.shape(one) != np.shape(other) or not np.allclose(one, other, 1e-6, 1e-9):
+                    self._refuse(path, f"the points or data of {condition.name!r} are others")
+        return solution
+
+    def write(self, number: int, solution: Solution) -> None:
+        path = self._path(number)
+        if path is not None and jax.process_index() == 0:
+            save_solution(path, solution, {"march": self.settings})
+
+    def _path(self, number: int) -> Path | None:
+        return None if self.directory is None else self.directory / f"window-{number:04d}.kpde"
+
+    def _refuse(self, path: Path, reason: str) -> None:
+        raise InputError(
+            f"{path}: belongs to another run; {reason}. Name another directory, or remove this one "
+            "to begin anew."
+        )
 
 
 def _check(
@@ -264,109 +227,3 @@ def _check(
         options = set(inspect.signature(learn).parameters) - {"problem", "points"}
         taken = {"seed", "sampling", "throw"}
         named("march", "learning", learning, sorted(options - taken))
-
-
-def _cut(
-    condition: Condition, space: Space, begin: float, end: float, last: bool
-) -> Condition | None:
-    """A condition on the part of its region in a window; `None` if its points are elsewhere.
-
-    An average belongs to the window in which it ends.
-    """
-    region = condition.region
-    if isinstance(region, Patch | Patches):
-        return replace(condition, where=region.during(begin, end))
-    assert isinstance(region, PointCloud | Averages)
-    axis = space.coordinates.index(str(space.time))
-    when = region.points[..., axis]
-    first, when = (when, when) if when.ndim == 1 else (when.min(1), when.max(1))
-    inside = (when >= begin) & ((when <= end) if last else (when < end))
-    if np.any(first[inside] < begin):
-        raise InputError(
-            f"march: an average of condition {condition.name!r} reaches across the beginning of a "
-            f"window at {begin:g}. Take fewer windows, or averages at one time."
-        )
-    if not inside.any():
-        return None
-    if isinstance(region, PointCloud):
-        normals = None if region.normals is None else region.normals[inside]
-        where = PointCloud(region.points[inside], normals, region.name)
-    else:
-        where = Averages(region.points[inside], region.weights[inside], region.name)
-    noise = condition.noise_level
-    return replace(
-        condition,
-        where=where,
-        noise=noise[inside] if noise.ndim else condition.noise,
-        data={key: np.asarray(values)[inside] for key, values in condition.data.items()},
-    )
-
-
-def _noise(condition: Condition, learned: Any) -> Any:
-    """The noise of a condition, as it was learned if it was."""
-    return learned if isinstance(learned, LearnedNoise) else condition.noise
-
-
-def _continued(
-    problem: Problem,
-    condition: Condition,
-    before: Solution,
-    begin: float,
-    points: Mapping[str, int],
-    order: int,
-    sampling: str,
-    seed: int,
-) -> Condition:
-    """Every field is what it was at the end of the window before."""
-    space = problem.space
-    assert space.time is not None
-    rng = np.random.default_rng([seed, int(1e6 * begin)])
-    drawn = condition.region.sample(points[condition.name], rng, sampling).points.copy()
-    drawn[:, space.coordinates.index(space.time)] = begin
-    names = tuple(field.name for field in problem.fields)
-    data = {}
-    for name in names:
-        view = before[name]
-        data[f"{name}_before"] = np.asarray(view(drawn))
-        if order == 2:
-            data[f"{name}_rate_before"] = np.asarray(view.d(space.time)(drawn))
-    residual = _HandingOver(names, space.time, order)
-    return Condition(condition.name, PointCloud(drawn, name=condition.name), residual, data=data)
-
-
-@dataclass(frozen=True)
-class _HandingOver:
-    """The residual u - u_before for all fields; equal for all windows, so that one program serves.
-
-    **Attributes:**
-
-    - `fields`: the names of all real fields.
-    - `time`: the name of the time coordinate.
-    - `order`: of the equation in time.
-    """
-
-    fields: tuple[str, ...]
-    time: str
-    order: int
-
-    @property
-    def data(self) -> tuple[str, ...]:
-        suffixes = ("before", "rate_before")[: self.order]
-        return tuple(f"{name}_{suffix}" for name in self.fields for suffix in suffixes)
-
-    @property
-    def __signature__(self) -> inspect.Signature:
-        """Residuals are called by the names of their arguments; here the problem gives them."""
-        kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-        names = ("x", *self.fields, *self.data)
-        return inspect.Signature([inspect.Parameter(name, kind) for name in names])
-
-    def __call__(self, x: Array, *given: Any) -> tuple[Array, ...]:
-        jets = dict(zip(self.fields, given[: len(self.fields)], strict=True))
-        known = dict(zip(self.data, given[len(self.fields) :], strict=True))
-        parts = [jets[name].value - known[f"{name}_before"] for name in self.fields]
-        if self.order == 2:
-            parts += [
-                jets[name].d(self.time) - known[f"{name}_rate_before"] for name in self.fields
-            ]
-        return tuple(parts)

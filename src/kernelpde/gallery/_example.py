@@ -23,7 +23,7 @@ class Example:
 
     **Attributes:**
 
-    - `name`: as in `kernelpde run NAME`.
+    - `name`: as in `kernelpde solve NAME`.
     - `summary`: one line.
     - `problem`: fields, kernels and conditions.
     - `points`: how many points each condition is meant to have.

@@ -22,7 +22,7 @@ class Heading(NamedTuple):
 
     **Attributes:**
 
-    - `name`: as in `kernelpde run NAME`.
+    - `name`: as in `kernelpde solve NAME`.
     - `group`: of the gallery.
     - `summary`: the first line of its text.
     """

@@ -1,5 +1,6 @@
 """Solving problems with given kernels."""
 
+from kernelpde.gauss_newton._animation import Animation as Animation
 from kernelpde.gauss_newton._arguments import check_common as check_common
 from kernelpde.gauss_newton._arguments import check_drawn as check_drawn
 from kernelpde.gauss_newton._arguments import check_linear_solver as check_linear_solver
@@ -21,12 +22,14 @@ from kernelpde.gauss_newton._misfit import squared_norm as squared_norm
 from kernelpde.gauss_newton._persistence import load_solution as load_solution
 from kernelpde.gauss_newton._persistence import save_solution as save_solution
 from kernelpde.gauss_newton._persistence import solution_notes as solution_notes
+from kernelpde.gauss_newton._pictures import Drawable as Drawable
 from kernelpde.gauss_newton._pictures import field_names as field_names
 from kernelpde.gauss_newton._pictures import grid_of as grid_of
 from kernelpde.gauss_newton._pictures import plot_solution as plot_solution
 from kernelpde.gauss_newton._result import RESULT as RESULT
 from kernelpde.gauss_newton._result import code_of as code_of
 from kernelpde.gauss_newton._result import settled as settled
+from kernelpde.gauss_newton._shown import Shown as Shown
 from kernelpde.gauss_newton._solution import History as History
 from kernelpde.gauss_newton._solution import Record as Record
 from kernelpde.gauss_newton._solution import Solution as Solution
@@ -43,6 +46,8 @@ from kernelpde.gauss_newton._step import largest_change as largest_change
 from kernelpde.gauss_newton._step import take_step as take_step
 from kernelpde.gauss_newton._step import true_residual as true_residual
 from kernelpde.gauss_newton._step import zero_state as zero_state
+from kernelpde.gauss_newton._tabulated import Tabulated as Tabulated
+from kernelpde.gauss_newton._tabulated import tabulated as tabulated
 from kernelpde.gauss_newton._transformed import settled_with_entries as settled_with_entries
 from kernelpde.gauss_newton._views import FieldView as FieldView
 from kernelpde.gauss_newton._views import LawView as LawView

@@ -22,9 +22,9 @@ from kernelpde.gauss_newton._between import ALONE, LIMIT
 from kernelpde.gauss_newton._error import ErrorEstimate, estimate_error
 from kernelpde.gauss_newton._pictures import plot_lengthscales, plot_records, plot_solution
 from kernelpde.gauss_newton._result import RESULT, result_of, settled
+from kernelpde.gauss_newton._shown import Shown
 from kernelpde.gauss_newton._views import ComplexView, FieldView, LawView
 from kernelpde.linear_solvers import Local
-from kernelpde.notebooks import InNotebooks
 from kernelpde.precision import require_float64
 from kernelpde.problem import Collocation, Problem, kernel_of
 
@@ -71,7 +71,7 @@ class History(tuple[Record, ...]):
 
 
 @dataclass(frozen=True, eq=False)
-class Solution(InNotebooks):
+class Solution(Shown):
     """Fields that meet the conditions of a problem, and how far to trust them.
 
     **Attributes:**

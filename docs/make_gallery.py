@@ -119,6 +119,9 @@ def groups() -> None:
             rows.append(row(heading.name, found, link))
         (GALLERY / f"{slug(group)}.md").write_text("\n\n".join(texts) + "\n")
         index += [f"## {group[0].upper()}{group[1:]}", "\n".join([TABLE, *rows])]
+    notebooks = sorted((GALLERY / "notebooks").glob("*.ipynb"))
+    links = [f"[{each.stem.replace('_', '-')}](notebooks/{each.name})" for each in notebooks]
+    index += ["## As notebooks", ", ".join(links)]
     scripts = sorted((ROOT / "examples").glob("*.py"))
     index += ["## From start to finish"]
     index += [

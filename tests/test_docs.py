@@ -12,9 +12,9 @@ import kernelpde as kp
 
 DOCS = Path(__file__).parent.parent / "docs"
 PUBLIC = {
-    name: value
-    for name, value in vars(kp).items()
-    if not name.startswith("_") and not inspect.ismodule(value)
+    name: getattr(kp, name)
+    for name in kp.__all__
+    if not name.startswith("_") and not inspect.ismodule(getattr(kp, name))
 }
 
 

@@ -45,6 +45,11 @@ class AbstractDomain(abc.ABC):
         return self.signed_distance(points) < 0
 
     @property
+    def bulge(self) -> float:
+        """How far points drawn from the boundary may lie from where `signed_distance` has it."""
+        return 0.0
+
+    @property
     def volume(self) -> float:
         """Volume, in the plane area; estimated on 65536 points where there is no formula."""
         return self.interior.measure * self.interior.fraction(65536)
@@ -99,7 +104,7 @@ class AbstractDomain(abc.ABC):
             part
             for piece in self.pieces.values()
             for patch in patches_of(piece)
-            if (part := patch.restricted(_On(other))).fraction() > 0
+            if (part := patch.restricted(_On(other, self.bulge + other.bulge))).fraction() > 0
         ]
         if not shared:
             raise InputError(f"{self!r} and {other!r} have no part of their boundaries in common.")
@@ -147,10 +152,12 @@ class _On:
     """Whether points lie on the boundary of a domain."""
 
     domain: AbstractDomain
+    slack: float = 0.0
 
     def __call__(self, points: np.ndarray) -> np.ndarray:
         extent = np.ptp(self.domain.bounds, axis=1).max()
-        return np.abs(self.domain.signed_distance(points)) < _TOUCHES * extent
+        near = _TOUCHES * extent + 1.01 * self.slack
+        return np.abs(self.domain.signed_distance(points)) < near
 
 
 @dataclass(frozen=True, eq=False)
@@ -206,6 +213,10 @@ class Combination(AbstractDomain):
         if (combined[:, 0] >= combined[:, 1]).any():
             raise InputError("The intersection of the two domains is empty.")
         return combined
+
+    @property
+    def bulge(self):
+        return max(self._first.bulge, self._second.bulge)
 
     def signed_distance(self, points):
         a, b = self._first.signed_distance(points), self._second.signed_distance(points)

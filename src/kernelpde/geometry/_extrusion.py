@@ -53,6 +53,10 @@ class Extrusion(AbstractDomain):
     def bounds(self):
         return np.concatenate([self._ends[None], self._shape.bounds])
 
+    @property
+    def bulge(self):
+        return self._shape.bulge
+
     def signed_distance(self, points):
         before, after = self._ends[0] - points[:, 0], points[:, 0] - self._ends[1]
         within = self._shape.signed_distance(points[:, 1:])

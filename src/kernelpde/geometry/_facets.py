@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from kernelpde.geometry._curved import curved
 from kernelpde.geometry._graded import along_curve
 from kernelpde.geometry._region import Sample
 
@@ -35,10 +36,13 @@ class Facets:
 
     - `corners`: of each facet.
     - `normals`: of each facet, outwards and of length one.
+    - `at_corners`: normals at the corners of each, if points are drawn from curved facets. What
+      they enclose, and distances, are those of flat ones.
     """
 
     corners: Float[np.ndarray, "m d d"]
     normals: Float[np.ndarray, "m d"]
+    at_corners: Float[np.ndarray, "m d d"] | None = None
 
     @cached_property
     def measures(self) -> Float[np.ndarray, " m"]:
@@ -58,7 +62,8 @@ class Facets:
 
     def only(self, rows: Int[np.ndarray, " k"] | Bool[np.ndarray, " m"]) -> "Facets":
         """Some of them."""
-        return Facets(self.corners[rows], self.normals[rows])
+        bent = None if self.at_corners is None else self.at_corners[rows]
+        return Facets(self.corners[rows], self.normals[rows], bent)
 
     def ordered(self) -> "Facets":
         """Triangles in the order of a curve that fills space, so that even parameters mean even
@@ -72,22 +77,72 @@ class Facets:
         facet = np.minimum(facet, len(self._shares) - 1)
         before = np.where(facet > 0, self._shares[facet - 1], 0.0)
         rest = np.clip((unit[:, 0] - before) / (self._shares[facet] - before), 0.0, 1.0)
-        first, *others = np.moveaxis(self.corners[facet], 1, 0)
-        if len(others) == 1:
-            points = first + rest[:, None] * (others[0] - first)
+        if self.corners.shape[1] == 2:
+            shares = np.stack([1 - rest, rest], axis=1)
         else:
-            away, across = np.sqrt(rest)[:, None], unit[:, 1:2]
-            points = first + away * (
-                (1 - across) * (others[0] - first) + across * (others[1] - first)
-            )
-        return Sample(points, self.normals[facet])
+            away, across = np.sqrt(rest), unit[:, 1]
+            shares = np.stack([1 - away, away * (1 - across), away * across], axis=1)
+        if self.at_corners is not None:
+            return curved(self.corners[facet], self.at_corners[facet], shares)
+        first = self.corners[facet, 0]
+        sides = self.corners[facet, 1:] - first[:, None]
+        return Sample(first + np.einsum("mi,mix->mx", shares[:, 1:], sides), self.normals[facet])
+
+    @cached_property
+    def bulge(self) -> float:
+        """How far curved facets reach from flat ones."""
+        if self.at_corners is None:
+            return 0.0
+        d = self.corners.shape[1]
+        middle = np.full((len(self.corners), d), 1 / d)
+        apart = curved(self.corners, self.at_corners, middle).points - self.corners.mean(axis=1)
+        return float(np.linalg.norm(apart, axis=1).max())
+
+    @cached_property
+    def surface_area(self) -> float:
+        """Length or area of all together, curved if they are."""
+        if self.at_corners is None:
+            return float(self.measures.sum())
+        # By finer and finer flat facets, their error of second order taken out.
+        coarse, fine = (self._divided(parts) for parts in (2, 4))
+        return fine + (fine - coarse) / 3
+
+    def _divided(self, parts: int) -> float:
+        """The area of flat facets through points of the curved ones."""
+        assert self.at_corners is not None
+        count, d = self.corners.shape[:2]
+        if d == 2:
+            rest = np.linspace(0, 1, parts + 1)
+            nodes, cells = np.stack([1 - rest, rest], axis=1), np.arange(parts)[:, None] + [0, 1]
+        else:
+            pairs = [(i, j) for i in range(parts + 1) for j in range(parts + 1 - i)]
+            index = {pair: number for number, pair in enumerate(pairs)}
+            nodes = np.array([(parts - i - j, i, j) for i, j in pairs]) / parts
+            up = [
+                (index[i, j], index[i + 1, j], index[i, j + 1]) for i, j in pairs if i + j < parts
+            ]
+            down = [
+                (index[i + 1, j], index[i + 1, j + 1], index[i, j + 1])
+                for i, j in pairs
+                if i + j < parts - 1
+            ]
+            cells = np.array(up + down)
+        rows = np.repeat(np.arange(count), len(nodes))
+        shares = np.tile(nodes, (count, 1))
+        places = curved(self.corners[rows], self.at_corners[rows], shares).points
+        corners = places.reshape(count, len(nodes), d)[:, cells].reshape(-1, d, d)
+        return float(Facets(corners, np.zeros((len(corners), d))).measures.sum())
 
     @cached_property
     def breaks(self) -> Float[np.ndarray, "k 1"]:
         """Parameters at which a curve bends."""
         if self.corners.shape[1] != 2:
             return np.zeros((0, 1))
-        bends = np.sum(self.normals * np.roll(self.normals, 1, axis=0), axis=1) < _SHARPEST
+        if self.at_corners is None:
+            before, after = np.roll(self.normals, 1, axis=0), self.normals
+        else:
+            before, after = np.roll(self.at_corners[:, 1], 1, axis=0), self.at_corners[:, 0]
+        bends = np.sum(before * after, axis=1) < _SHARPEST
         return np.concatenate([[0.0], self._shares[:-1]])[bends, None]
 
     def encloses(self, points: Float[np.ndarray, "n d"]) -> Bool[np.ndarray, " n"]:

@@ -10,21 +10,29 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from kernelpde.arrays import Numbers
-from kernelpde.checking import did_you_mean, listed, numbers
+from kernelpde.checking import did_you_mean, listed, numbers, real_number
 from kernelpde.errors import FileError, InputError
+from kernelpde.geometry._curved import corner_normals
+from kernelpde.geometry._domain import AbstractDomain
 from kernelpde.geometry._facets import Facets, loops, normals_of
 from kernelpde.geometry._polygon import Faceted
-from kernelpde.geometry._region import Space
+from kernelpde.geometry._region import Patches, Space
 
 _FLAT = 1e-12
 """Cells and facets whose volume is below this part of that of their longest edge have none."""
 
 
+_FEATURE = 30.0
+"""Degrees below which sides of a mesh belong to something smooth: a circle by twelve sides is one,
+an octagon has corners."""
+
+
 class Mesh(Faceted):
     """What a mesh covers: `Mesh(points, triangles)`, or from a file `kp.read_mesh("part.msh")`.
 
-    Only its shape counts: conditions hold at points drawn from it, not at its vertices. Curved
-    sides are as straight as the mesh has them.
+    Only its shape counts: conditions hold at points drawn from it, not at its vertices. Where sides
+    meet at a small angle the boundary is taken to be curved there, and points and normals are those
+    of a smooth curve or surface through the vertices.
 
     **Arguments:**
 
@@ -35,6 +43,8 @@ class Mesh(Faceted):
       What belongs to none is the piece `"surface"`.
     - `subdomains`: names of parts, and for each the numbers of its cells; see `subdomain`.
     - `coordinates`: their names; x, y, z by default.
+    - `feature_angle`: in degrees; sides that meet at more are an edge or a corner. 0 leaves all
+      sides straight.
     """
 
     def __init__(
@@ -44,7 +54,11 @@ class Mesh(Faceted):
         groups: Mapping[str, Numbers] | None = None,
         subdomains: Mapping[str, Numbers] | None = None,
         coordinates: tuple[str, ...] | None = None,
+        feature_angle: float = _FEATURE,
     ):
+        self._feature_angle = real_number(
+            "Mesh", "feature_angle", feature_angle, at_least=0.0, at_most=90.0
+        )
         self._points, self._cells, same = _checked(points, cells)
         dimension = self._points.shape[1]
         names = ("x", "y", "z")[:dimension] if coordinates is None else tuple(coordinates)
@@ -61,6 +75,9 @@ class Mesh(Faceted):
         enclosing = Facets(corners, normals)
         if not solid and enclosing.enclosed < 0:
             enclosing = Facets(corners, -normals)
+        if self._feature_angle > 0:
+            bent = corner_normals(facets, corners, enclosing.normals, self._feature_angle)
+            enclosing = Facets(corners, enclosing.normals, bent)
         self._facets = enclosing
         self._vertices = facets
         self._groups = {name: same[np.asarray(group)] for name, group in (groups or {}).items()}
@@ -80,11 +97,33 @@ class Mesh(Faceted):
                 f"{did_you_mean(name, self._subdomains)}"
             )
         cells = self._cells[self._subdomains[name]]
-        return Mesh(self._points, cells, self._groups, coordinates=self.space.coordinates)
+        return Mesh(
+            self._points,
+            cells,
+            self._groups,
+            coordinates=self.space.coordinates,
+            feature_angle=self._feature_angle,
+        )
+
+    def interface(self, other: AbstractDomain) -> Patches:
+        if not isinstance(other, Mesh):
+            return super().interface(other)
+        # Of two parts of a mesh the sides that they share, whatever they are bent to.
+        theirs = {_unordered(corners) for corners in other._facets.corners}
+        shared = np.array([_unordered(corners) in theirs for corners in self._facets.corners])
+        if not shared.any():
+            return super().interface(other)
+        return Patches(
+            "interface", self.space, (self._piece("interface", self._facets.only(shared)),)
+        )
 
     def __repr__(self) -> str:
         kind = {3: "triangles", 4: "tetrahedra"}[self._cells.shape[1]]
         return f"Mesh({len(self._cells)} {kind}, pieces {listed(self._named)})"
+
+
+def _unordered(corners: np.ndarray) -> frozenset[tuple[float, ...]]:
+    return frozenset(map(tuple, corners.tolist()))
 
 
 def _checked(
@@ -205,7 +244,11 @@ def _pieces(
     return found
 
 
-def read_mesh(path: str | Path, coordinates: tuple[str, ...] | None = None) -> Mesh:
+def read_mesh(
+    path: str | Path,
+    coordinates: tuple[str, ...] | None = None,
+    feature_angle: float = _FEATURE,
+) -> Mesh:
     """A domain from a mesh file: `.msh`, `.vtu`, `.stl`, `.obj` and what else `meshio` reads.
 
     Physical groups of Gmsh become boundary pieces and subdomains of the same names.
@@ -214,6 +257,7 @@ def read_mesh(path: str | Path, coordinates: tuple[str, ...] | None = None) -> M
 
     - `path`: of the file.
     - `coordinates`: names of coordinates; x, y, z by default.
+    - `feature_angle`: in degrees; sides that meet at less belong to a curved boundary, see `Mesh`.
     """
     try:
         import meshio
@@ -260,7 +304,7 @@ def read_mesh(path: str | Path, coordinates: tuple[str, ...] | None = None) -> M
         for tag in np.unique(cell_tags)
         if tag and top == points.shape[1]
     }
-    return Mesh(points, cells, groups, parts, coordinates)
+    return Mesh(points, cells, groups, parts, coordinates, feature_angle)
 
 
 _KINDS = {

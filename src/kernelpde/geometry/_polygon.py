@@ -31,6 +31,10 @@ class Faceted(AbstractDomain):
         return self._facets.encloses(points)
 
     @property
+    def bulge(self):
+        return self._facets.bulge
+
+    @property
     def volume(self):
         return self._facets.enclosed
 
@@ -40,8 +44,8 @@ class Faceted(AbstractDomain):
 
     def _piece(self, name: str, facets: Facets) -> Patch:
         dimension = facets.corners.shape[2]
-        area, smooth = float(facets.measures.sum()), len(facets.measures) == 1
-        return Patch(name, self.space, dimension - 1, facets, area, smooth=smooth)
+        smooth = len(facets.measures) == 1
+        return Patch(name, self.space, dimension - 1, facets, facets.surface_area, smooth=smooth)
 
 
 class Polygon(Faceted):

@@ -147,3 +147,21 @@ def test_smooth_solutions_stay_even():
 
     solution = kp.solve(laplace(kp.Gaussian(0.3), exact=exact), accuracy=1e-5)
     assert all(p.sizes is None for c in solution.problem.conditions for p in patches_of(c.region))
+
+
+def test_points_on_closed_curves_are_graded_too():
+    """A circle ends where it begins: it is not a point."""
+    ball = kp.Ball((0.5, 0.5), 0.25, coordinates=("x", "y"))
+    domain = kp.Polygon([(0, 0), (2, 0), (2, 1), (1, 1), (1, 2), (0, 2)]) - ball
+    problem = kp.Problem(
+        kp.Condition("equation", domain.interior, lambda x, u: u.laplacian + 1.0),
+        kp.Condition("boundary", domain.boundary, lambda x, u: u.value),
+        fields=[kp.Field("u", kp.Gaussian(0.3))],
+    )
+    finer = graded(problem, singular_places(problem), 1e-2)
+    blocks = finer.collocate({"equation": 200, "boundary": 150})
+    edge = np.asarray(blocks[1].points)
+    round_ = np.abs(np.linalg.norm(edge - 0.5, axis=1) - 0.25) < 1e-9
+    assert 10 < round_.sum() < 75
+    near = np.linalg.norm(edge - 1.0, axis=1) < 0.1
+    assert near.sum() > 10

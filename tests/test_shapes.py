@@ -238,6 +238,24 @@ def test_corners_of_a_mesh_stay_corners():
         kp.Mesh(*grid_mesh(4), feature_angle=120.0)
 
 
+def test_round_holes_of_a_mesh_are_no_corners():
+    """Sides of the hole turn by 11 degrees, and by 22 in coordinates scaled to a square."""
+    outer = np.array([(0, 0), (4, 0), (4, 1), (0, 1)], dtype=float)
+    angle = np.linspace(0, 2 * np.pi, 32, endpoint=False)
+    hole = np.array([2, 0.5]) + 0.25 * np.stack([np.cos(angle), np.sin(angle)], axis=1)
+    points = np.concatenate([outer, hole])
+    cells = Delaunay(points).simplices
+    middles = points[cells].mean(axis=1)
+    plate = kp.Mesh(points, cells[np.linalg.norm(middles - [2, 0.5], axis=1) > 0.24])
+    assert plate.volume == pytest.approx(4 - np.pi / 16, rel=1e-3)
+    assert len(reentrant_corners([plate.interior, plate.boundary])) == 0
+    notched = grid_mesh(4)
+    middles = notched[0][notched[1]].mean(axis=1)
+    l_shape = kp.Mesh(notched[0], notched[1][(middles < 0.5).any(axis=1)])
+    (corner,) = reentrant_corners([l_shape.interior, l_shape.boundary])
+    np.testing.assert_allclose(corner, 0.5, atol=1e-9)
+
+
 def grid_mesh(cells: int):
     """Two triangles in each cell of a square."""
     steps = np.arange(cells + 1) / cells

@@ -41,6 +41,13 @@ def export(
     - `at`: coordinates to hold, for a slice.
     - `extra`: further functions of points by name, for example
       `{"deviation": posterior["u"].deviation}`.
+
+    **Example:**
+
+    ```python
+    >>> kp.export(solution, "u.csv", resolution=11).name
+    'u.csv'
+    ```
     """
     if not isinstance(solution, Drawable):
         check_solution("export", solution)

@@ -22,6 +22,14 @@ class Table:
 
     - `columns`: one-dimensional arrays by name.
     - `name`: what to call it in messages.
+
+    **Example:**
+
+    ```python
+    >>> table = kp.Table({"x": [0.1, 0.5], "u": [0.2, float("nan")]})
+    >>> table.complete("u").points("x")
+    array([[0.1]])
+    ```
     """
 
     def __init__(self, columns: Mapping[str, Any], name: str = "table"):
@@ -102,6 +110,15 @@ def read_table(source: Any) -> Table:
     **Arguments:**
 
     - `source`: the name of the file, or what is in memory.
+
+    **Example:**
+
+    ```python
+    >>> rows = [[0.1, 0.2], [0.5, 0.7]]
+    >>> np.savetxt("readings.csv", rows, delimiter=",", header="x,u", comments="")
+    >>> kp.read_table("readings.csv").points("x").shape
+    (2, 1)
+    ```
     """
     if isinstance(source, str | Path):
         return _from_file(Path(source))

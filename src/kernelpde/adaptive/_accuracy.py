@@ -29,6 +29,14 @@ class Accuracy:
 
     A field that should be zero and is so only up to rounding has no relative accuracy: the result
     is then that none was reached.
+
+    **Example:**
+
+    ```python
+    >>> asked = kp.Accuracy(relative=1e-3, max_rows=2000)
+    >>> float(kp.solve(problem, accuracy=asked).error_estimate["u"].rms) < 1e-3
+    True
+    ```
     """
 
     relative: float | None = None

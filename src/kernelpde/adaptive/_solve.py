@@ -111,6 +111,14 @@ def solve(
     A `Solution`. Inside of `jax.jit`, `jax.vmap` and derivatives it is made of traced arrays: its
     fields, `parameters` and `converged` can be used there as anywhere. Derivatives are those of the
     solution, by the implicit function theorem, in inputs, data and hyperparameters of kernels.
+
+    **Example:**
+
+    ```python
+    >>> coarse = kp.solve(problem, accuracy=1e-4)
+    >>> coarse.converged, bool(coarse.error_estimate["u"].rms < 1e-4)
+    (True, True)
+    ```
     """
     if accuracy is None:
         return solve_at_points(
@@ -167,7 +175,7 @@ def _levels(
         level = _level(problem, drawn, along, ways, start, first)
         error = _error(level, asked)
         if level.converged and error <= _wanted(asked):
-            return level
+            return _with_reason(level, f"{_goal(asked)} was asked for, and is reached.")
         slow = best is not None and not (level.converged and error < _SLOW * lowest)
         if level.converged:
             # What is estimated of others means little: these only need more points.
@@ -259,8 +267,17 @@ def _error(solution: Solution, asked: Accuracy) -> float:
 def _limited(best: Solution, asked: Accuracy, why: str) -> Solution:
     """The best solution, with a result that says that it is not as good as asked for."""
     code = code_of(RESULT.accuracy_limit) if best.converged else best.code
-    goal = f"{asked.relative:.0e}" if asked.relative else f"{asked.deviations:g} deviations"
-    reason = f"{goal} was asked for: {why}. {best.error_estimate.reason}".strip()
     solution = replace(best, code=code)
-    vars(solution)["error_estimate"] = replace(best.error_estimate, reason=reason)
+    vars(solution)["error_estimate"] = best.error_estimate
+    return _with_reason(solution, f"{_goal(asked)} was asked for, and is not reached: {why}.")
+
+
+def _goal(asked: Accuracy) -> str:
+    return f"{asked.relative:.0e}" if asked.relative else f"{asked.deviations:g} deviations"
+
+
+def _with_reason(solution: Solution, reason: str) -> Solution:
+    estimate = solution.error_estimate
+    said = f"{reason} {estimate.reason}".strip()
+    vars(solution)["error_estimate"] = replace(estimate, reason=said)
     return solution

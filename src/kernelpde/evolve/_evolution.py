@@ -32,6 +32,20 @@ class Evolution(Shown):
     - `learned`: what learning in the first window has led to; `None` if nothing was learned, or if
       the window was read from a file.
     - `seconds`: what each window took.
+
+    **Example:**
+
+    ```python
+    >>> decay = kp.Box(t=(0, 2), x=(0, 1), time="t")
+    >>> cooling = kp.Problem(
+    ...     kp.Condition("equation", decay.interior, lambda x, u: u.d("t") + u.value),
+    ...     kp.Condition("initial", decay.initial, lambda x, u: u.value - 1.0),
+    ...     fields=[kp.Field("u", kp.Gaussian(1.0))],
+    ... )
+    >>> evolution = kp.march(cooling, 2, {"equation": 60, "initial": 12})
+    >>> evolution.times.tolist(), round(float(evolution["u"]([2.0, 0.5])), 3)
+    ([0.0, 1.0, 2.0], 0.135)
+    ```
     """
 
     problem: Problem
@@ -106,7 +120,7 @@ class Evolution(Shown):
                     values = np.zeros((len(flat), *found.shape[1:]), dtype=found.dtype)
                 values[rows] = found
         assert values is not None
-        return jnp.asarray(values.reshape(*where.shape[:-1], *values.shape[1:]))
+        return jnp.asarray(values.reshape((*where.shape[:-1], *values.shape[1:])))
 
     def __repr__(self) -> str:
         state = "converged" if self.converged else "NOT converged"

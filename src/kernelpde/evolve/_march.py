@@ -71,6 +71,19 @@ def march(
     - `callback`: called with the number and the solution of each window.
     - `checkpoint`: a directory in which each window is kept when it is done. The same call reads
       those that are there and goes on; a directory of other settings is refused.
+
+    **Example:**
+
+    ```python
+    >>> decay = kp.Box(t=(0, 2), x=(0, 1), time="t")
+    >>> cooling = kp.Problem(
+    ...     kp.Condition("equation", decay.interior, lambda x, u: u.d("t") + u.value),
+    ...     kp.Condition("initial", decay.initial, lambda x, u: u.value - 1.0),
+    ...     fields=[kp.Field("u", kp.Gaussian(1.0))],
+    ... )
+    >>> kp.march(cooling, 2, {"equation": 60, "initial": 12}).converged
+    True
+    ```
     """
     _check(problem, windows, points, initial, order, learning, seed)
     check_solver("march", solver)

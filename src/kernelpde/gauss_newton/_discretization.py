@@ -56,6 +56,14 @@ class Discretization(eqx.Module):
     - `plan`: what the solver has settled before anything is compiled.
     - `reason`: which solver it is, and why.
     - `seed`: of the points.
+
+    **Example:**
+
+    ```python
+    >>> fixed = kp.discretize(problem, points)
+    >>> kp.solve(fixed).converged
+    True
+    ```
     """
 
     problem: Problem
@@ -119,6 +127,14 @@ def discretize(
     **Returns:**
 
     A `Discretization`, which `solve` takes in place of a problem.
+
+    **Example:**
+
+    ```python
+    >>> fixed = kp.discretize(problem, points, seed=1)
+    >>> kp.solve(fixed).converged
+    True
+    ```
     """
     require_float64()
     problem = problem.current()

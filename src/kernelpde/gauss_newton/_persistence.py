@@ -39,6 +39,12 @@ def save_solution(
     - `path`: a file, replaced if it exists; an ordinary .npz.
     - `solution`: what to write.
     - `notes`: facts to be kept with it, whatever JSON can hold.
+
+    **Example:**
+
+    ```python
+    >>> kp.save_solution("u.kpde", solution, {"run": 7})
+    ```
     """
     check_solution("save_solution", solution)
     if notes is not None:
@@ -99,6 +105,14 @@ def load_solution(path: str | Path, problem: Problem) -> Solution:
     - `problem`: the problem that was solved, its kernels of the same structure, whatever their
       numbers: formulas are in your program, not in the file. Other equations and other kernels are
       refused.
+
+    **Example:**
+
+    ```python
+    >>> kp.save_solution("u.kpde", solution)
+    >>> kp.load_solution("u.kpde", problem).converged
+    True
+    ```
     """
     check_problem("load_solution", problem)
     facts, arrays = read_archive(path, _KIND, _VERSION)

@@ -5,7 +5,15 @@ from typing import Any
 
 
 class RESULT(enum.Enum):
-    """Result codes of `kernelpde.solve`, with their messages."""
+    """Result codes of `kernelpde.solve`, with their messages.
+
+    **Example:**
+
+    ```python
+    >>> solution.result is kp.RESULT.converged
+    True
+    ```
+    """
 
     converged = "The last full step changed the solution by less than the tolerance."
     rounding_level = (

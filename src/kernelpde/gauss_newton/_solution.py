@@ -95,6 +95,15 @@ class Solution(Shown):
 
     A tree of arrays for JAX, without `history`: an argument or a result of functions that are
     transformed. Of many at once (`jax.vmap`) every number is an array.
+
+    **Example:**
+
+    ```python
+    >>> middle = [[0.5]]
+    >>> u, slope = solution["u"](middle), solution["u"].d("x")(middle)
+    >>> round(float(u[0]), 3), bool(abs(slope[0]) < 1e-6)
+    (0.606, True)
+    ```
     """
 
     problem: Problem

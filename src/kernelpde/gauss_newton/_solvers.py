@@ -11,6 +11,13 @@ class GaussNewton(eqx.Module):
     **Arguments:**
 
     - `tolerance`: on the relative change of the solution in a step.
+
+    **Example:**
+
+    ```python
+    >>> kp.solve(problem, points, solver=kp.GaussNewton()).converged
+    True
+    ```
     """
 
     tolerance: float = 1e-7
@@ -48,6 +55,13 @@ class LevenbergMarquardt(eqx.Module):
     - `factor`: by which it grows and shrinks.
     - `last`: where to give up.
     - `tolerance`: on the relative change of the solution in a full step.
+
+    **Example:**
+
+    ```python
+    >>> kp.solve(problem, points, solver=kp.LevenbergMarquardt(tolerance=1e-10)).converged
+    True
+    ```
     """
 
     trust: int = 20

@@ -22,6 +22,13 @@ class Averages(AbstractRegion):
     - `points`: x_nq, of shape (n, q, d).
     - `weights`: w_nq, of shape (n, q).
     - `name`: what to call them in messages.
+
+    **Example:**
+
+    ```python
+    >>> pairs = kp.Averages([[[0.2], [0.4]]], [[0.5, 0.5]])  # one mean of two values
+    >>> mean = kp.Condition("mean", pairs, lambda x, u: u.value - 0.3)
+    ```
     """
 
     def __init__(self, points: Numbers, weights: Numbers, name: str = "averages"):
@@ -61,6 +68,13 @@ def line_integrals(begin: Numbers, end: Numbers, nodes: int = 16) -> Averages:
 
     - `begin`, `end`: of each line, of shape (n, d).
     - `nodes`: of the quadrature.
+
+    **Example:**
+
+    ```python
+    >>> rays = kp.line_integrals(begin=[[0.0, 0.0]], end=[[1.0, 1.0]])
+    >>> tomography = kp.Condition("rays", rays, lambda x, u: u.value - 0.3)
+    ```
     """
     first, last = (
         numbers("line_integrals", name, ends) for name, ends in (("begin", begin), ("end", end))
@@ -89,6 +103,13 @@ def box_averages(lower: Numbers, upper: Numbers, nodes: int = 6) -> Averages:
 
     - `lower`, `upper`: corners of each box, of shape (n, d).
     - `nodes`: of the quadrature, per coordinate.
+
+    **Example:**
+
+    ```python
+    >>> cells = kp.box_averages(lower=[[0.0], [0.5]], upper=[[0.5], [1.0]])
+    >>> mass = kp.Condition("mass", cells, lambda x, u: u.value - 0.4)
+    ```
     """
     low, high = (
         numbers("box_averages", name, corner)
@@ -115,6 +136,12 @@ def region_averages(regions: Sequence[AbstractRegion], nodes: int = 256, seed: i
     - `regions`: for example the interiors of some `Ball`s.
     - `nodes`: points in each.
     - `seed`: of the points.
+
+    **Example:**
+
+    ```python
+    >>> halves = kp.region_averages([rod.interior], nodes=64)
+    ```
     """
     if isinstance(regions, AbstractRegion) or not isinstance(regions, Sequence) or not regions:
         raise InputError(

@@ -19,6 +19,14 @@ class Ball(AbstractDomain):
     - `center`: as many numbers as there are coordinates.
     - `radius`: positive.
     - `coordinates`: their names; x, y, z by default, and x0, x1, ... beyond three.
+
+    **Example:**
+
+    ```python
+    >>> disc = kp.Ball((0, 0), 2.0, coordinates=("x", "y"))
+    >>> round(disc.volume, 3), list(disc.pieces)
+    (12.566, ['sphere'])
+    ```
     """
 
     fills_its_bounds = False

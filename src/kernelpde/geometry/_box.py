@@ -26,6 +26,14 @@ class Box(AbstractDomain):
     - `periodic`: the names of coordinates whose two ends are the same place. They have no sides,
       need no condition, and the kernels of a problem here become periodic in them.
     - `**intervals`: lower and upper end of each coordinate.
+
+    **Example:**
+
+    ```python
+    >>> strip = kp.Box(t=(0, 1), x=(-1, 1), time="t")
+    >>> list(strip.pieces), strip.volume
+    (['x=-1', 'x=1'], 2.0)
+    ```
     """
 
     fills_its_bounds = True

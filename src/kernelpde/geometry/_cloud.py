@@ -17,6 +17,12 @@ class PointCloud(AbstractRegion):
     - `name`: what to call them in messages.
     - `coordinates`: their names, such as `("x", "y")`; those of the problem's other regions if left
       out, and x0, x1, ... where there are none.
+
+    **Example:**
+
+    ```python
+    >>> cloud = kp.PointCloud([[0.1, 0.2], [0.5, 0.9]], coordinates=("x", "y"))
+    ```
     """
 
     def __init__(

@@ -35,12 +35,15 @@ def reentrant_corners(regions: Sequence[AbstractRegion]) -> Float[np.ndarray, "k
     box = bounding_box(regions)
     extent = box[:, 1] - box[:, 0]
     turn = np.linspace(0, 2 * np.pi, 720, endpoint=False)
-    around = _NEAR * extent * np.stack([np.cos(turn), np.sin(turn)], axis=1)
+    around = _NEAR * extent.min() * np.stack([np.cos(turn), np.sin(turn)], axis=1)
     found: list[np.ndarray] = []
+    # What is inside is told by flat sides of a mesh, which turn where its boundary does not.
+    flat = max((p.chart.turn for p in edges if isinstance(p.chart, Facets)), default=0.0)
+    least = max(_ANGLE, 185.0 + flat)
     for end in np.concatenate([none, *(_ends(patch) for patch in edges)]):
         inside = np.any([patch.keeps(end + around) for patch in solid if patch.keeps], axis=0)
         known = any(np.all(np.abs(end - other) < 2 * _NEAR * extent) for other in found)
-        if _ANGLE < 360 * inside.mean() < 359 and not known:
+        if least < 360 * inside.mean() < 359 and not known:
             found.append(end)
     return np.stack(found) if found else none
 

@@ -22,6 +22,14 @@ class Extrusion(AbstractDomain):
 
     - `shape`: a domain without time.
     - `**interval`: the name of the time coordinate, and when it begins and ends.
+
+    **Example:**
+
+    ```python
+    >>> pipe = kp.Extrusion(kp.Ball((0, 0), 1.0), t=(0, 2))
+    >>> pipe.space.coordinates
+    ('t', 'x', 'y')
+    ```
     """
 
     def __init__(self, shape: AbstractDomain, **interval: tuple[float, float]):

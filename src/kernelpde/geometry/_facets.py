@@ -89,6 +89,14 @@ class Facets:
         return Sample(first + np.einsum("mi,mix->mx", shares[:, 1:], sides), self.normals[facet])
 
     @cached_property
+    def turn(self) -> float:
+        """Degrees by which flat facets turn at most where curved ones do not."""
+        if self.at_corners is None:
+            return 0.0
+        least = np.einsum("mcx,mx->mc", self.at_corners, self.normals).min()
+        return 2 * float(np.rad2deg(np.arccos(np.clip(least, -1.0, 1.0))))
+
+    @cached_property
     def bulge(self) -> float:
         """How far curved facets reach from flat ones."""
         if self.at_corners is None:

@@ -58,11 +58,14 @@ def _pieces(patch: "Patch") -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     while len(low):
         middle = low + width / 2
         sides = [low + width * (0.5 + 0.5 * side) for side in _sides(p)]
-        places = [sizes.scaled(patch.chart(side).points) for side in sides]
-        spans = np.stack(
-            [np.linalg.norm(places[2 * i] - places[2 * i + 1], axis=1) for i in range(p)], axis=1
-        )
-        there = sizes.at(patch.chart(middle).points)
+        center = patch.chart(middle).points
+        # By way of the middle: a closed curve ends where it begins.
+        ways = [
+            np.linalg.norm(sizes.scaled(patch.chart(side).points) - sizes.scaled(center), axis=1)
+            for side in sides
+        ]
+        spans = np.stack([ways[2 * i] + ways[2 * i + 1] for i in range(p)], axis=1)
+        there = sizes.at(center)
         fine = spans.max(axis=1) <= part * there
         if total + len(low) > _MOST:
             fine[:] = True

@@ -50,6 +50,14 @@ class Implicit(AbstractDomain):
     - `resolution`: cells along each coordinate of a grid on which the surface is found first; of
       details finer than a cell nothing is known.
     - `**intervals`: lower and upper end of each coordinate, of a box that holds the shape.
+
+    **Example:**
+
+    ```python
+    >>> ellipse = kp.Implicit(lambda x, y: x**2 + 4 * y**2 - 1, x=(-2, 2), y=(-1, 1))
+    >>> round(ellipse.volume, 3)
+    1.571
+    ```
     """
 
     fills_its_bounds = False

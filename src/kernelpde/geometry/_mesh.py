@@ -45,6 +45,14 @@ class Mesh(Faceted):
     - `coordinates`: their names; x, y, z by default.
     - `feature_angle`: in degrees; sides that meet at more are an edge or a corner. 0 leaves all
       sides straight.
+
+    **Example:**
+
+    ```python
+    >>> triangle = kp.Mesh([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]], [[0, 1, 2]])
+    >>> triangle.volume, list(triangle.pieces)
+    (0.5, ['surface'])
+    ```
     """
 
     def __init__(
@@ -258,6 +266,16 @@ def read_mesh(
     - `path`: of the file.
     - `coordinates`: names of coordinates; x, y, z by default.
     - `feature_angle`: in degrees; sides that meet at less belong to a curved boundary, see `Mesh`.
+
+    **Example:**
+
+    ```python
+    >>> import meshio
+    >>> corners = [[0.0, 0.0], [1.0, 0.0], [1.0, 1.0], [0.0, 1.0]]
+    >>> meshio.write_points_cells("square.vtu", corners, [("triangle", [[0, 1, 2], [0, 2, 3]])])
+    >>> kp.read_mesh("square.vtu").volume
+    1.0
+    ```
     """
     try:
         import meshio

@@ -60,6 +60,15 @@ class Polygon(Faceted):
     - `holes`: for each hole its vertices.
     - `names`: for each edge of the outer curve the piece it belongs to; edge i begins at vertex i.
     - `coordinates`: their names.
+
+    **Example:**
+
+    ```python
+    >>> hole = [(0.5, 0.5), (1, 0.5), (1, 0.8)]
+    >>> room = kp.Polygon([(0, 0), (2, 0), (2, 1), (0, 1)], holes=[hole])
+    >>> round(room.volume, 3), list(room.pieces)
+    (1.925, ['outer', 'hole 1'])
+    ```
     """
 
     def __init__(

@@ -303,7 +303,15 @@ def patches_of(region: AbstractRegion) -> tuple[Patch, ...]:
 
 
 def united(regions: Sequence[Patches | Patch]) -> Patches:
-    """Several boundary pieces as one region."""
+    """Several boundary pieces as one region.
+
+    **Example:**
+
+    ```python
+    >>> square = kp.Box(x=(0, 1), y=(0, 1))
+    >>> walls = kp.united([square["x=0"], square["x=1"]])
+    ```
+    """
     if isinstance(regions, AbstractRegion) or not isinstance(regions, Sequence) or not regions:
         raise InputError(
             'united: expected a list of boundary pieces, such as [box["x=0"], box["x=1"]]; '

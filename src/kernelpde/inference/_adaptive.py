@@ -50,6 +50,14 @@ def refine(
     - `candidates`: places to choose from in each round.
     - `seed`, `sampling`, `linear_solver`: as in `solve`.
     - `throw`: raise `SolveError` if the last solve does not converge.
+
+    **Example:**
+
+    ```python
+    >>> finer = kp.refine(problem, points, condition="equation", to=50, rounds=2)
+    >>> len(finer.blocks[0].points)
+    50
+    ```
     """
     check_problem("refine", problem)
     instance("refine", "points", points, Mapping, "a dictionary such as {'equation': 100}")

@@ -158,6 +158,14 @@ def log_density(found: Solution | Learned, *, hyperparameters: float | None = No
       keeps the weight that it has there.
     - `hyperparameters`: if given, those that are learned are part of it, with Gaussian priors for
       their logarithms around those of `found` and this standard deviation.
+
+    **Example:**
+
+    ```python
+    >>> density = kp.log_density(found)
+    >>> bool(density(jnp.array([1.5])) > density(jnp.array([2.5])))
+    True
+    ```
     """
     instance("log_density", "found", found, (Solution, Learned), "what solve or learn has returned")
     solution = found.solution if isinstance(found, Learned) else found

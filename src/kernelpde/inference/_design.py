@@ -39,6 +39,15 @@ def next_measurement(
     - `candidates`: what could be measured, for example `posterior["u"].functionals(points)`.
     - `noise`: standard deviation of a measurement.
     - `goal`: what is to be known, for example `posterior["a"].functionals(grid)`.
+
+    **Example:**
+
+    ```python
+    >>> known = kp.posterior(found)
+    >>> candidates = known["u"].functionals([[0.25], [0.5]])
+    >>> goal = known["u"].functionals(np.linspace(0, 1, 11)[:, None])
+    >>> choice = kp.next_measurement(known, candidates, noise=0.01, goal=goal)
+    ```
     """
     instance("next_measurement", "posterior", posterior, Posterior, "from kp.posterior(solution)")
     for name, batch in (("candidates", candidates), ("goal", goal)):

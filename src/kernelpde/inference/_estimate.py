@@ -20,6 +20,15 @@ class Estimate:
     - `parameter`: what it is.
     - `offsets`, `spreads`, `weights`: means and standard deviations of its offset from what was
       expected, of its logarithm if it is positive, by each member of a posterior.
+
+    **Example:**
+
+    ```python
+    >>> load = kp.posterior(found).parameters["load"]
+    >>> low, high = load.interval()
+    >>> low < 1.5 < high
+    True
+    ```
     """
 
     parameter: Parameter

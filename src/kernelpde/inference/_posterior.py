@@ -11,7 +11,6 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from kernelpde.checking import instance, random_key, real_number, whole_number
-from kernelpde.deprecation import warn_moved
 from kernelpde.errors import InputError, SolveError
 from kernelpde.functionals import Functionals, Term
 from kernelpde.gauss_newton import Solution, check_solution, field_names, nugget_misfit
@@ -59,6 +58,14 @@ class Posterior(InNotebooks):
     - `lost`: the part of the belief in hyperparameters that was left out, since there was no
       solution with them.
     - `importance`: of draws of the unknown numbers, if the approximation was to be checked.
+
+    **Example:**
+
+    ```python
+    >>> known = kp.posterior(found)
+    >>> float(known["u"].deviation([[0.5]])[0]) < 0.01
+    True
+    ```
     """
 
     def __init__(
@@ -350,6 +357,14 @@ def posterior(
       depend on it, and it is √(bᵀ P⁻¹ b / M), its most likely value.
     - `check`: a random key. If given, a hundred draws of the unknown numbers are weighed by their
       density without the approximation, see `log_density`; `doubts` says if few of them are left.
+
+    **Example:**
+
+    ```python
+    >>> known = kp.posterior(found)
+    >>> known.parameters["load"].deviation < 0.1
+    True
+    ```
     """
     solution = found.solution if isinstance(found, Learned) else found
     check_solution("posterior", solution)
@@ -372,18 +387,3 @@ def posterior(
     if result.doubts:
         warnings.warn(f"posterior: {result.doubts}", stacklevel=2)
     return result
-
-
-def marginal_posterior(learned: Learned, key: PRNGKeyArray, draws: int = 8) -> Posterior:
-    """What `posterior(learned)` was called before.
-
-    **Arguments:**
-
-    - `learned`: from `learn`, with data.
-    - `key`, `draws`: of random hyperparameters once; not used any more.
-    """
-    expected = "what learn returns for a problem with data"
-    instance("marginal_posterior", "learned", learned, Learned, expected)
-    del key, draws
-    warn_moved("marginal_posterior(learned, key)", "posterior(learned)")
-    return posterior(learned)

@@ -176,6 +176,12 @@ def sample(
     - `chains`: how many, each with a start of its own.
     - `hyperparameters`: as for `log_density`.
     - `callback`: is told how far it has come.
+
+    **Example:**
+
+    ```python
+    >>> drawn = kp.sample(found, jax.random.key(0), draws=100, warmup=100, chains=2)
+    ```
     """
     begin = _step_lengths()[0]
     random_key("sample", key)

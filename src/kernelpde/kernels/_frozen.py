@@ -91,6 +91,12 @@ def freeze(kernel: AbstractKernel, where: Callable[[Any], Any] | None = None) ->
     **Returns:**
 
     The same function of two points, with only the remaining hyperparameters as array leaves.
+
+    **Example:**
+
+    ```python
+    >>> held = kp.freeze(kp.Gaussian(0.3))
+    ```
     """
     instance("freeze", "the kernel", kernel, AbstractKernel, "a kernel such as Gaussian(0.2)")
     if where is not None:

@@ -27,6 +27,12 @@ class Function(AbstractKernel):
 
     - `function`: takes two points of shape `(d,)` and returns a number. An `equinox.Module` with a
       `__call__` brings its own hyperparameters: its inexact array leaves.
+
+    **Example:**
+
+    ```python
+    >>> brownian = kp.Function(lambda x, y: jnp.exp(-jnp.sum((x - y) ** 2)))
+    ```
     """
 
     function: Callable[[Array, Array], Array]

@@ -26,6 +26,12 @@ class Gibbs(AbstractComposed):
     - `lengthscale`: ℓ, a function of a point that returns one positive number for all coordinates
       or one for each: a `Network`, a field of `Bumps`, or any `equinox.Module` or function of
       yours. Its inexact array leaves are hyperparameters.
+
+    **Example:**
+
+    ```python
+    >>> steep = kp.Gibbs(lambda x: 0.05 + 0.5 * x)  # short lengthscales near x = 0
+    ```
     """
 
     lengthscale: Callable[[Array], Array]

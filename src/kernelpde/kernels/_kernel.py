@@ -31,6 +31,13 @@ class AbstractKernel(eqx.Module):
     """A positive definite function κ(x, y) of two points, with its derivatives.
 
     Subclasses provide one method, `partials`. Its hyperparameters are the inexact array leaves.
+
+    **Example:**
+
+    ```python
+    >>> isinstance(2.0 * kp.Gaussian(0.3) + kp.Constant(), kp.AbstractKernel)
+    True
+    ```
     """
 
     # An array times a kernel is refused as a whole, instead of becoming an array of kernels.
@@ -264,7 +271,14 @@ class Restriction(AbstractKernel):
 
 
 class Constant(AbstractKernel):
-    """κ(x, y) = σ²: the prior of an unknown constant."""
+    """κ(x, y) = σ²: the prior of an unknown constant.
+
+    **Example:**
+
+    ```python
+    >>> offset = kp.Gaussian(0.3) + kp.Constant(4.0)  # a smooth function plus an unknown number
+    ```
+    """
 
     log_variance: Float[Array, ""]
 

@@ -25,6 +25,12 @@ class Network(eqx.Module):
     - `key`: of the random initial weights.
     - `width`, `depth`: neurons per hidden layer, and hidden layers.
     - `scale`: s.
+
+    **Example:**
+
+    ```python
+    >>> learned_scale = kp.Gibbs(kp.Network(2, 2, key=jax.random.key(0)))
+    ```
     """
 
     network: eqx.nn.MLP
@@ -79,6 +85,13 @@ class Bumps(eqx.Module):
     - `lengthscale`: ℓᵢ, one number for all coordinates or one each.
     - `box`: lower and upper end in each coordinate.
     - `shape`: how many bumps along each coordinate.
+
+    **Example:**
+
+    ```python
+    >>> short_somewhere = kp.Gibbs(kp.Bumps([0.3, 0.3], box=[(0, 1), (0, 1)], shape=(4, 4)))
+    >>> hyper = kp.hyperparameters(short_somewhere)
+    ```
     """
 
     log_lengthscale: Float[Array, " n"]

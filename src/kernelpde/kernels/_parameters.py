@@ -87,6 +87,13 @@ def hyperparameters(tree: Any) -> dict[str, Any]:
 
     A dictionary from names such as `"first.lengthscale"` to numpy arrays; inside of a
     transformation, to arrays of JAX.
+
+    **Example:**
+
+    ```python
+    >>> kp.hyperparameters(kp.Gaussian(0.3))
+    {'lengthscale': array(0.3)}
+    ```
     """
     found = {}
     for path, leaf in jax.tree_util.tree_leaves_with_path(tree):

@@ -25,6 +25,12 @@ class Periodic(AbstractKernel):
     - `lengthscale`: ℓ, one number or one per coordinate, relative to the radius of the circle onto
       which a period is wound.
     - `period`: P, one number or one per coordinate. It belongs to the domain and is not learned.
+
+    **Example:**
+
+    ```python
+    >>> around = kp.Periodic(lengthscale=0.8, period=2.0)
+    ```
     """
 
     log_lengthscale: Float[Array, "..."]

@@ -29,6 +29,12 @@ class Polynomial(AbstractKernel):
     - `degree`: p, a positive integer.
     - `offset`: c.
     - `slope`: a.
+
+    **Example:**
+
+    ```python
+    >>> trend = kp.Gaussian(0.3) + kp.Polynomial(degree=2)
+    ```
     """
 
     log_offset: Float[Array, ""]

@@ -182,7 +182,14 @@ def _radial(
 
 
 class Gaussian(AbstractRadial):
-    """κ(x, y) = exp(-s / 2), s = Σᵢ (xᵢ - yᵢ)² / ℓᵢ²."""
+    """κ(x, y) = exp(-s / 2), s = Σᵢ (xᵢ - yᵢ)² / ℓᵢ².
+
+    **Example:**
+
+    ```python
+    >>> two_scales = kp.Gaussian([0.5, 0.1]) + 0.1 * kp.Gaussian(0.05)
+    ```
+    """
 
     log_lengthscale: Float[Array, "..."]
 
@@ -197,6 +204,12 @@ class RationalQuadratic(AbstractRadial):
     """κ(x, y) = (1 + s / 2a)^(-a), s = Σᵢ (xᵢ - yᵢ)² / ℓᵢ²: a mixture of Gaussians of all widths.
 
     The profile's derivatives are ψ⁽ⁿ⁾(s) = (-1/2)ⁿ a (a+1) ⋯ (a+n-1) / aⁿ (1 + s / 2a)^(-a-n).
+
+    **Example:**
+
+    ```python
+    >>> all_widths = kp.RationalQuadratic(lengthscale=0.5, mixture=2.0)
+    ```
     """
 
     log_lengthscale: Float[Array, "..."]
@@ -229,6 +242,12 @@ class Matern(AbstractRadial):
     - `smoothness`: ν, one of 0.5, 1.5, 2.5, ... . A functional of order k on both sides needs
       ν > k: second-order equations need at least 2.5.
     - `lengthscale`: ℓ, one number or one per coordinate.
+
+    **Example:**
+
+    ```python
+    >>> rough = kp.Matern(smoothness=3.5, lengthscale=0.2)  # three derivatives
+    ```
     """
 
     log_lengthscale: Float[Array, "..."]

@@ -25,6 +25,12 @@ class Warped(AbstractComposed):
     - `kernel`: a radial kernel, with ψ and ℓ.
     - `warp`: g, a function of a point that returns a vector, of any length. Its inexact array
       leaves are hyperparameters.
+
+    **Example:**
+
+    ```python
+    >>> deep = kp.Warped(kp.Gaussian(0.3), lambda x: jnp.tanh(3 * x))
+    ```
     """
 
     kernel: AbstractRadial

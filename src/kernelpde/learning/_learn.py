@@ -77,6 +77,14 @@ def learn(
       goes on from there, to the same result bit for bit; if it belongs to another problem, other
       points or other settings, it is refused. `max_steps` may differ: a run that ended at its limit
       goes on.
+
+    **Example:**
+
+    ```python
+    >>> again = kp.learn(problem, points, seed=1)
+    >>> sorted(again.problem.hyperparameters["u"])
+    ['lengthscale']
+    ```
     """
     require_float64()
     check_learn(

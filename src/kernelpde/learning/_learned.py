@@ -38,6 +38,13 @@ class Learned:
     - `linear_solver`: of the final solve.
     - `covariance`: with data, that of the hyperparameters (of their logarithms, as a vector): the
       inverse curvature of the outer loss. Otherwise `None`.
+
+    **Example:**
+
+    ```python
+    >>> learned.solution.converged, learned.factorizations > 0
+    (True, True)
+    ```
     """
 
     problem: Problem

@@ -188,6 +188,13 @@ class Optax(AbstractOptimizer):
     - `transformation`: for example `optax.adam(1e-2)`.
     - `steps`: how many per linearization.
     - `restart`: begin with a new optimizer state at each linearization, as published.
+
+    **Example:**
+
+    ```python
+    >>> import optax
+    >>> method = kp.learning.Bilevel(optimizer=kp.Optax(optax.adam(1e-2), steps=20))
+    ```
     """
 
     transformation: optax.GradientTransformation
@@ -227,7 +234,14 @@ class Optax(AbstractOptimizer):
 
 
 def paper_adam() -> Optax:
-    """The published setting: Adam, rate 1e-2, 50 steps per linearization, started anew in each."""
+    """The published setting: Adam, rate 1e-2, 50 steps per linearization, started anew in each.
+
+    **Example:**
+
+    ```python
+    >>> method = kp.learning.Bilevel(optimizer=kp.paper_adam())
+    ```
+    """
     return Optax(optax.adam(1e-2), steps=50)
 
 
@@ -238,6 +252,12 @@ class LBFGS(AbstractOptimizer):
 
     - `steps`: evaluations per linearization.
     - `pairs`: how many past steps shape the next.
+
+    **Example:**
+
+    ```python
+    >>> method = kp.learning.Bilevel(optimizer=kp.LBFGS(steps=20))
+    ```
     """
 
     steps: int = 10

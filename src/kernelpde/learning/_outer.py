@@ -180,7 +180,14 @@ class AbstractRegularizer(eqx.Module):
 
 
 class L2(AbstractRegularizer):
-    """R(θ) = ½ w Σ θᵢ²; for a positive hyperparameter θ is its logarithm."""
+    """R(θ) = ½ w Σ θᵢ²; for a positive hyperparameter θ is its logarithm.
+
+    **Example:**
+
+    ```python
+    >>> method = kp.learning.Bilevel(regularizer=kp.L2(1e-3))
+    ```
+    """
 
     weight: float
 
@@ -192,7 +199,14 @@ class L2(AbstractRegularizer):
 
 
 class L1(AbstractRegularizer):
-    """R(θ) = w Σ |θᵢ|, smoothed to √(θᵢ² + ε²) - ε."""
+    """R(θ) = w Σ |θᵢ|, smoothed to √(θᵢ² + ε²) - ε.
+
+    **Example:**
+
+    ```python
+    >>> method = kp.learning.Bilevel(regularizer=kp.L1(1e-3))
+    ```
+    """
 
     weight: float
     smoothing: float = 1e-3
@@ -214,6 +228,12 @@ class LogNormal(AbstractRegularizer):
 
     - `median`: m.
     - `spread`: s, in units of the logarithm.
+
+    **Example:**
+
+    ```python
+    >>> method = kp.learning.Bilevel(regularizer=kp.LogNormal(median=0.3, spread=1.0))
+    ```
     """
 
     median: float

@@ -24,6 +24,14 @@ class LearningRecord:
     - `change`: relative change of the state; `None` within a step.
     - `nugget`: used by the linear solve.
     - `seconds`: since learning began.
+
+    **Example:**
+
+    ```python
+    >>> last = learned.history[-1]
+    >>> last.loss < learned.history[0].loss or len(learned.history) == 1
+    True
+    ```
     """
 
     step: int

@@ -4,7 +4,15 @@ import enum
 
 
 class LEARNING(enum.Enum):
-    """Result codes of `kernelpde.learn`, with their messages."""
+    """Result codes of `kernelpde.learn`, with their messages.
+
+    **Example:**
+
+    ```python
+    >>> learned.result is kp.LEARNING.converged
+    True
+    ```
+    """
 
     converged = "The hyperparameters and the state have settled."
     scattered = (

@@ -44,6 +44,13 @@ class Automatic(eqx.Module):
 
     - `mesh`: devices that share the work of a large system, from
       `jax.make_mesh((8,), ("rows",))`. Every process calls with the same arguments.
+
+    **Example:**
+
+    ```python
+    >>> kp.solve(problem, points, linear_solver=kp.Automatic(nugget=1e-10)).linear_solver
+    'Dense solver: 32 rows.'
+    ```
     """
 
     capabilities: ClassVar[frozenset[str]] = frozenset({"folds", "left out", "covariance"})

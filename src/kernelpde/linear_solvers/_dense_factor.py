@@ -46,6 +46,13 @@ class Dense(eqx.Module):
     - `largest_nugget`: where to give up.
     - `refinement`: how many sweeps x ← x + P⁻¹ (b - (K + Σ) x) follow a solve. They remove most of
       the bias that the nugget brings.
+
+    **Example:**
+
+    ```python
+    >>> kp.solve(problem, points, linear_solver=kp.Dense(nugget=1e-11)).nugget
+    1e-11
+    ```
     """
 
     capabilities: ClassVar[frozenset[str]] = frozenset({"folds", "left out", "covariance"})

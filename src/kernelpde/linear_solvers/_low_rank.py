@@ -35,14 +35,10 @@ from kernelpde.functionals import (
     Functionals,
     Kernels,
     Stack,
-    expansion,
     gram,
     gram_diagonal,
-    group_count,
-    groups_summed,
     jets,
     one_axis,
-    padded,
     rows_shared,
 )
 from kernelpde.linear_solvers._cholesky import cholesky, solve_half, solve_with
@@ -50,6 +46,7 @@ from kernelpde.linear_solvers._dense_factor import Dense, DenseFactor, check_nug
 from kernelpde.linear_solvers._features import Features
 from kernelpde.linear_solvers._left_out import LowRankLeftOut
 from kernelpde.linear_solvers._pivots import Pivots, pivots
+from kernelpde.linear_solvers._products import rows_times, times_rows
 from kernelpde.linear_solvers._result import LINEAR
 from kernelpde.linear_solvers._system import (
     AbstractLinearSolution,
@@ -81,6 +78,14 @@ class LowRank(eqx.Module):
       thousandth of the nugget if left out.
     - `max_rank`: more than this is refused: the kernel is not smooth enough.
     - `mesh`: devices that share the rows, as for `Automatic`.
+
+    **Example:**
+
+    ```python
+    >>> many = {"equation": 2000, "ends": 2}
+    >>> kp.solve(problem, many, linear_solver=kp.LowRank()).linear_solver.startswith("Low-rank")
+    True
+    ```
     """
 
     capabilities: ClassVar[frozenset[str]] = frozenset({"left out", "covariance"})
@@ -287,7 +292,7 @@ class LowRankState(AbstractLinearSolverState):
         return LowRankSolution(
             (self.stack,),
             w,
-            _rows_times(kernels, rows.stacks, (self.stack,), w, self.solver.mesh),
+            rows_times(kernels, rows.stacks, (self.stack,), w, self.solver.mesh),
             coefficients @ coefficients,
             diagonal,
             jnp.asarray(self.solver.nugget, dtype=float),
@@ -326,8 +331,8 @@ def _(primals, tangents):
     def products(leaves):
         (model, phi), few = eqx.combine(leaves, rest), features.few
         return (
-            _rows_times(model, phi, stacks, w, mesh),
-            _times_rows(model, stacks, phi, dual, mesh) - gram(model, few, few) @ w,
+            rows_times(model, phi, stacks, w, mesh),
+            times_rows(model, stacks, phi, dual, mesh) - gram(model, few, few) @ w,
         )
 
     by_rows, by_few = jax.jvp(products, (moved,), (along,))[1]
@@ -343,56 +348,3 @@ def _factored(square: Float[Array, "r r"], largest: float) -> DenseFactor:
     """K_ΨΨ = RᵀR, with ones for functionals that are zero."""
     idle = (jnp.diagonal(square) == 0).astype(square.dtype)
     return Dense(_SMALLEST, largest, 0).factorize(square, idle)
-
-
-def _rows_times(
-    kernels: Kernels,
-    rows: tuple[Stack, ...],
-    basis: tuple[Stack, ...],
-    vector: Float[Array, " r"],
-    mesh: Mesh | None,
-) -> Float[Array, " M"]:
-    """K_ΦΨ w."""
-    weighted = expansion(basis, vector)
-    parts = [
-        stack.applied(
-            rows_shared(
-                lambda points, model, parts, terms=stack.terms: jets(model, points, terms, parts),
-                stack.points,
-                kernels,
-                weighted,
-                mesh=mesh,
-            )
-        )
-        for stack in rows
-    ]
-    return jnp.concatenate(parts)
-
-
-def _times_rows(
-    kernels: Kernels,
-    basis: tuple[Stack, ...],
-    rows: tuple[Stack, ...],
-    vector: Float[Array, " M"],
-    mesh: Mesh | None,
-) -> Float[Array, " r"]:
-    """K_ΨΦ v."""
-    groups = group_count(mesh)
-
-    def product(parts, model, psi):
-        (stack,) = psi
-        return stack.applied(jets(model, stack.points, stack.terms, parts))
-
-    pieces = tuple(
-        jax.tree.map(lambda leaf: leaf.reshape(groups, -1, *leaf.shape[1:]), _filled(part, groups))
-        for part in expansion(rows, vector)
-    )
-    return groups_summed(product, pieces, kernels, basis, mesh=mesh)
-
-
-def _filled(part: Functionals, multiple: int) -> Functionals:
-    """Functionals that are zero added, until their number can be divided."""
-    extra = -part.points.shape[0] % multiple
-    longer = padded(part, multiple)
-    zeros = jnp.concatenate([part.coefficients, jnp.zeros((extra, part.coefficients.shape[1]))])
-    return Functionals(longer.points, zeros, part.terms)

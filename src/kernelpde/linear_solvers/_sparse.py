@@ -64,6 +64,15 @@ class Sparse(eqx.Module):
     - `tolerance`: of conjugate gradients, on the relative residual.
     - `max_iterations`: of conjugate gradients.
     - `mesh`: devices that share the small factors, as for `Automatic`.
+
+    **Example:**
+
+    ```python
+    >>> rough = problem.with_kernels((kp.Matern(4.5, 0.3),))
+    >>> found_by = kp.solve(rough, {"equation": 200, "ends": 2}, linear_solver=kp.Sparse())
+    >>> found_by.linear_solver.startswith("Sparse")
+    True
+    ```
     """
 
     capabilities: ClassVar[frozenset[str]] = frozenset()

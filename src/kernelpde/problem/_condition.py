@@ -20,6 +20,13 @@ class LearnedNoise:
     **Arguments:**
 
     - `start`: where to begin; also what `solve` uses.
+
+    **Example:**
+
+    ```python
+    >>> noise = kp.LearnedNoise(0.1)
+    >>> unsure = kp.Condition("data", [[0.5]], lambda x, u: u.value - 0.2, noise=noise)
+    ```
     """
 
     start: float
@@ -36,6 +43,12 @@ class StudentT:
 
     - `scale`: of data that are right, about their standard deviation; one number, or one per point.
     - `degrees`: of freedom. The fewer, the heavier the tails.
+
+    **Example:**
+
+    ```python
+    >>> robust = kp.StudentT(0.01)  # as `noise` of a condition with data, some of which are wrong
+    ```
     """
 
     scale: Numbers
@@ -65,6 +78,15 @@ class Condition:
       condition with weight w in the sum of squares has noise w^(-1/2).
     - `data`: arrays with one row per point, or per average, for conditions on points of the user's
       own.
+
+    **Example:**
+
+    ```python
+    >>> left = kp.Condition("left", rod["x=0"], lambda x, u: u.normal_derivative - 2.0)
+    >>> data = kp.Condition(
+    ...     "data", [[0.2], [0.7]], lambda x, u, y: u.value - y, noise=0.01, data={"y": [0.3, 0.4]}
+    ... )
+    ```
     """
 
     name: str

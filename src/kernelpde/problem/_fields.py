@@ -38,7 +38,14 @@ def _check_kernel(owner: str, kernel: AbstractKernel) -> None:
 
 @dataclass(frozen=True)
 class Field:
-    """An unknown function, with the kernel that is its prior covariance."""
+    """An unknown function, with the kernel that is its prior covariance.
+
+    **Example:**
+
+    ```python
+    >>> temperature = kp.Field("T", 2.0 * kp.Gaussian([0.3, 0.1]))
+    ```
+    """
 
     name: str
     kernel: AbstractKernel
@@ -60,6 +67,15 @@ class ComplexField:
     - `name`: as for `Field`.
     - `kernel`: of the real part.
     - `imaginary`: of the imaginary part; the same kernel if left out, learned on its own.
+
+    **Example:**
+
+    ```python
+    >>> h = kp.ComplexField("h", kp.Gaussian(0.5))
+    >>> wave = kp.Condition("wave", rod.interior, lambda x, h: 1j * h.d("x") - h.value)
+    >>> kp.Problem(wave, fields=[h]).fields[1].name
+    'h_imag'
+    ```
     """
 
     name: str
@@ -91,6 +107,12 @@ class Parameter:
     - `mean`: before any data are seen; the median if the parameter is positive.
     - `deviation`: standard deviation s of the prior; of its logarithm if the parameter is positive.
     - `positive`: whether the number is the exponential of a Gaussian one.
+
+    **Example:**
+
+    ```python
+    >>> rate = kp.Parameter("rate", mean=1.0, deviation=0.5, positive=True)
+    ```
     """
 
     name: str
@@ -139,6 +161,15 @@ class Law:
     - `kernel`: of its one argument, not of the point.
     - `mean`: what is expected before any data are seen; the same everywhere.
     - `**argument`: a name for the argument, and the range in which the law is asked for.
+
+    **Example:**
+
+    ```python
+    >>> k = kp.Law("k", kp.Gaussian(0.5), u=(0, 1), mean=1.0)
+    >>> def flow(x, u, k):
+    ...     there = k(u.value)
+    ...     return there.value * u.laplacian + there.d("u") * (u.gradient @ u.gradient) + 1.0
+    ```
     """
 
     def __init__(

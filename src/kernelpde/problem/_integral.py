@@ -69,6 +69,17 @@ def integral(
     - `start`, `end`: of a line.
     - `nodes`: of Gauss-Legendre quadrature, along each coordinate; 32 in one dimension, 16 in two
       and 10 in three by default.
+
+    **Example:**
+
+    ```python
+    >>> def fredholm(x, u):
+    ...     return u.value - kp.integral(lambda y, u: x[0] * y[0] * u.value, rod) - 1.0
+    >>> equation = kp.Condition("equation", rod.interior, fredholm)
+    >>> whole = kp.Problem(equation, fields=[kp.Field("u", kp.Gaussian(0.5))])
+    >>> round(float(kp.solve(whole, {"equation": 20})["u"]([[1.0]])[0]), 3)  # 1 + 3x/4
+    1.75
+    ```
     """
     answer = _ANSWER.get()
     if answer is None:

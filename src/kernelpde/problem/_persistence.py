@@ -36,6 +36,12 @@ def save_kernels(path: str | Path, problem: Problem) -> None:
 
     - `path`: a file, replaced if it exists.
     - `problem`: for example `learned.problem`.
+
+    **Example:**
+
+    ```python
+    >>> kp.save_kernels("kernels.json", learned.problem)
+    ```
     """
     _check(path, problem)
     content = {
@@ -57,6 +63,13 @@ def load_kernels(path: str | Path, problem: Problem) -> Problem:
     - `path`: written by `save_kernels`.
     - `problem`: with the same fields and kernels of the same structure, whatever their numbers; its
       conditions may differ.
+
+    **Example:**
+
+    ```python
+    >>> kp.save_kernels("kernels.json", learned.problem)
+    >>> same = kp.load_kernels("kernels.json", problem)
+    ```
     """
     _check(path, problem)
     stored = _read(Path(path))

@@ -11,23 +11,11 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from kernelpde.arrays import Numbers, array
-from kernelpde.checking import (
-    did_you_mean,
-    instance,
-    listed,
-    one_of,
-    shown,
-    whole_number,
-)
+from kernelpde.checking import did_you_mean, instance, listed, one_of, shown, whole_number
 from kernelpde.errors import InputError
 from kernelpde.functionals import Balanced, Frame, Kernels, Mixed, Term
 from kernelpde.geometry import METHODS, Averages, PointCloud
-from kernelpde.kernels import (
-    AbstractKernel,
-    all_numbers,
-    bind_coordinates,
-    hyperparameters,
-)
+from kernelpde.kernels import AbstractKernel, all_numbers, bind_coordinates, hyperparameters
 from kernelpde.precision import require_float64
 from kernelpde.problem._balance import extents_of, field_exponents
 from kernelpde.problem._checks import (
@@ -61,6 +49,16 @@ class Problem:
     - `inputs`: known values by name, for residuals that have an argument of that name: numbers,
       arrays, or trees of them such as a network. `solve` takes others, without compiling anything
       anew, and derivatives with respect to them.
+
+    **Example:**
+
+    ```python
+    >>> print(problem)
+    Problem in x
+      field u: Gaussian(lengthscale=0.5)
+      condition equation on interior
+      condition ends on boundary
+    ```
     """
 
     def __init__(

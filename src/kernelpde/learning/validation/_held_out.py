@@ -64,6 +64,13 @@ class HeldOut(_OtherPoints):
     - `standardized`: divide residuals by their standard deviation given the training points, where
       that is above the median of the equation. Otherwise the few points that lie farthest from
       these may be nearly all of the loss, as with points drawn uniformly at random.
+
+    **Example:**
+
+    ```python
+    >>> kp.learn(problem, points, validation=kp.HeldOut({"equation": 40, "ends": 2})).converged
+    True
+    ```
     """
 
     points: Mapping[str, int] | None = None
@@ -90,6 +97,12 @@ class Resampled(_OtherPoints):
     """Optimize, then discretize: new validation points in each Gauss-Newton step.
 
     **Arguments:** as for `HeldOut`.
+
+    **Example:**
+
+    ```python
+    >>> anew = kp.learn(problem, points, validation=kp.Resampled(), max_steps=3, throw=False)
+    ```
     """
 
     points: Mapping[str, int] | None = None

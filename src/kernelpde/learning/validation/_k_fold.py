@@ -18,6 +18,13 @@ class KFold(AbstractValidation):
     - `weights`: of each condition in the loss.
     - `standardized`: divide what each row misses by its standard deviation given the others, which
       makes the loss the predictive density of the rows left out; otherwise it is a sum of squares.
+
+    **Example:**
+
+    ```python
+    >>> kp.learn(problem, {"equation": 40, "ends": 2}, validation=kp.KFold(5)).converged
+    True
+    ```
     """
 
     count: int | None = None

@@ -21,6 +21,12 @@ class LeaveOneOutPredictive(AbstractValidation):
 
     - `data`: the names of the conditions that are data; if left out, those on points of their own
       with noise.
+
+    **Example:**
+
+    ```python
+    >>> judged = kp.learn(inverse, points, validation=kp.LeaveOneOutPredictive())
+    ```
     """
 
     data: tuple[str, ...] | None = None

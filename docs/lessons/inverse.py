@@ -24,7 +24,8 @@ print(wells)
 #
 # `Parameter` declares it, with a prior mean and standard deviation that should be generous. The
 # readings are a condition like any other, except that it has `noise`: the standard deviation of one
-# reading. Columns are passed as `data`, and the residual takes them by name.
+# reading. Columns are passed as `data`, and the residual takes them by name. Columns of places come
+# in the order of the coordinates of the domain: `wells.points("t", "x")` for `Box(t=..., x=...)`.
 
 
 # %%
@@ -44,14 +45,15 @@ problem = kp.Problem(
         noise=0.02,
         data={"reading": wells["c"]},
     ),
-    fields=[kp.Field("c", kp.Gaussian(0.5)), kp.Parameter("r", mean=1.0, deviation=1.0)],
+    fields=[kp.Field("c", 1.0 * kp.Gaussian(0.5)), kp.Parameter("r", mean=1.0, deviation=1.0)],
 )
 
 # %% [markdown]
 # ## Learn, then ask how much is known
 #
-# `learn` finds the lengthscale, the concentration and the rate at once. `posterior` gives their
-# distribution.
+# `learn` finds the lengthscale, the concentration and the rate at once. The factor `1.0` in
+# `1.0 * kp.Gaussian(0.5)` is the prior variance of the concentration, which is learned as well;
+# without it, it is held at 1. `posterior` gives the distribution of everything unknown.
 
 # %%
 learned = kp.learn(problem, {"transport": 60, "inlet": 1, "outlet": 1})
@@ -74,8 +76,10 @@ figure = known.plot()
 # ## Is the noise what we believe?
 #
 # Chi-squared per datum is the mean square of the misfit in units of the noise: near 1 if the noise
-# is right, far above 1 if the model is wrong or the noise larger than stated. If nobody knows the
-# noise, it can be learned: `noise=kp.LearnedNoise(0.1)` begins with 0.1.
+# is right, far above 1 if the model is wrong or the noise larger than stated. With $n$ data it
+# scatters by about $\sqrt{2/n}$, here 0.26. If nobody knows the noise, it can be learned:
+# `noise=kp.LearnedNoise(0.1)` begins with 0.1. Then chi-squared is near 1 by construction and says
+# nothing; compare the noise that was learned with what the instrument should have.
 
 # %%
 print(known.chi_squared)
@@ -105,7 +109,7 @@ def varying_transport(x, c, s):
 varying = kp.Problem(
     kp.Condition("transport", channel.interior, varying_transport),
     *problem.conditions[1:],
-    fields=[kp.Field("c", kp.Gaussian(0.5)), kp.Field("s", 1.0 * kp.Gaussian(1.0))],
+    fields=[kp.Field("c", 1.0 * kp.Gaussian(0.5)), kp.Field("s", 1.0 * kp.Gaussian(1.0))],
 )
 field = kp.posterior(kp.learn(varying, {"transport": 60, "inlet": 1, "outlet": 1}))
 for x in (0.5, 1.5, 2.5):

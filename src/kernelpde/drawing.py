@@ -80,11 +80,13 @@ def draw_panels(
     plt = pyplot()
     columns = min(len(panels), 4) if len(panels) % 4 == 0 or len(panels) < 4 else 3
     rows = -(-len(panels) // columns)
+    # A row is as high as its pictures: a long channel would leave most of it white.
+    height = 0.9 + 2.0 * np.clip(_ratio(grid) or 1.0, 0.45, 1.4)
     with plt.rc_context(STYLE):
         figure, axes = plt.subplots(
             rows,
             columns,
-            figsize=(3.3 * columns + 0.4, 2.9 * rows),
+            figsize=(3.3 * columns + 0.4, height * rows),
             squeeze=False,
             layout="constrained",
         )
@@ -134,6 +136,7 @@ def _draw_line(axis: "Axes", panel: Panel, grid: Grid, units: Mapping[str, str])
 
 def _draw_plane(axis: "Axes", panel: Panel, grid: Grid, units: Mapping[str, str]) -> None:
     from matplotlib.colors import LogNorm, TwoSlopeNorm
+    from matplotlib.transforms import ScaledTranslation
 
     (first, across), (second, upwards) = grid.axes.items()
     values = np.ma.masked_invalid(panel.values.T)
@@ -153,7 +156,9 @@ def _draw_plane(axis: "Axes", panel: Panel, grid: Grid, units: Mapping[str, str]
     else:
         shown |= {"cmap": "viridis"}
     mesh = axis.pcolormesh(across, upwards, values, **shown)
-    bar = axis.figure.colorbar(mesh, ax=axis, shrink=0.9, label=panel.label)
+    # As high as the picture, whatever its shape.
+    beside = axis.inset_axes((1.04, 0.0, 0.05, 1.0))
+    bar = axis.figure.colorbar(mesh, cax=beside, label=panel.label)
     if panel.kind != "decades":
         bar.ax.ticklabel_format(scilimits=(-2, 3))
     for (mark, points), color in zip(panel.points.items(), ("black", *COLORS[1:]), strict=False):
@@ -163,19 +168,29 @@ def _draw_plane(axis: "Axes", panel: Panel, grid: Grid, units: Mapping[str, str]
         )
     axis.set(title=panel.title, xlabel=labeled(first, units), ylabel=labeled(second, units))
     if panel.points:
+        # Below the label of the axis, which is as far from it in every picture.
+        below = ScaledTranslation(0.0, -0.42, axis.figure.dpi_scale_trans)
         axis.legend(
             fontsize=7,
             loc="upper center",
-            bbox_to_anchor=(0.5, -0.2),
+            bbox_to_anchor=(0.5, 0.0),
+            bbox_transform=axis.transAxes + below,
             ncols=3,
             markerscale=2,
             frameon=False,
             handletextpad=0.1,
             columnspacing=0.8,
         )
-    if "t" not in grid.axes and np.ptp(across) > 0:
-        ratio = float(np.ptp(upwards) / np.ptp(across))
-        axis.set_aspect("equal" if 1 / 3 < ratio < 3 else "auto")
+    axis.set_aspect("auto" if _ratio(grid) is None else "equal")
+
+
+def _ratio(grid: Grid) -> float | None:
+    """Height over width of a plane that is drawn as it is; `None` where units differ, or too far
+    from a square."""
+    if len(grid.axes) != 2 or "t" in grid.axes:
+        return None
+    across, upwards = (float(np.ptp(each)) for each in grid.axes.values())
+    return upwards / across if across > 0 and 1 / 3 < upwards / across < 3 else None
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,11 +22,6 @@ _FLAT = 1e-12
 """Cells and facets whose volume is below this part of that of their longest edge have none."""
 
 
-_FEATURE = 30.0
-"""Degrees below which sides of a mesh belong to something smooth: a circle by twelve sides is one,
-an octagon has corners."""
-
-
 class Mesh(Faceted):
     """What a mesh covers: `Mesh(points, triangles)`, or from a file `kp.read_mesh("part.msh")`.
 
@@ -43,8 +38,9 @@ class Mesh(Faceted):
       What belongs to none is the piece `"surface"`.
     - `subdomains`: names of parts, and for each the numbers of its cells; see `subdomain`.
     - `coordinates`: their names; x, y, z by default.
-    - `feature_angle`: in degrees; sides that meet at more are an edge or a corner. 0 leaves all
-      sides straight.
+    - `feature_angle`: in degrees; sides that meet at more are an edge or a corner. A circle of
+      thirteen sides is smooth, an octagon has corners. 0 leaves all sides straight. Volumes are
+      those of the flat sides.
 
     **Example:**
 
@@ -62,7 +58,7 @@ class Mesh(Faceted):
         groups: Mapping[str, Numbers] | None = None,
         subdomains: Mapping[str, Numbers] | None = None,
         coordinates: tuple[str, ...] | None = None,
-        feature_angle: float = _FEATURE,
+        feature_angle: float = 30.0,
     ):
         self._feature_angle = real_number(
             "Mesh", "feature_angle", feature_angle, at_least=0.0, at_most=90.0
@@ -255,7 +251,7 @@ def _pieces(
 def read_mesh(
     path: str | Path,
     coordinates: tuple[str, ...] | None = None,
-    feature_angle: float = _FEATURE,
+    feature_angle: float = 30.0,
 ) -> Mesh:
     """A domain from a mesh file: `.msh`, `.vtu`, `.stl`, `.obj` and what else `meshio` reads.
 

@@ -3,8 +3,9 @@
     python docs/make_gallery.py [NAME]...
 
 A page holds the script as it is, what it prints, and the figures it leaves in variables. `first`
-is the picture of the first page. `groups` writes a page for each group of the gallery's problems
-and an index of all, with what `benchmarks/gallery.py` has measured and drawn.
+is the picture of the first page, `animation` the moving one of the README. `groups` writes a page
+for each group of the gallery's problems and an index of all, with what
+`benchmarks/gallery.py` has measured and drawn.
 """
 
 import ast
@@ -57,6 +58,17 @@ def first_picture() -> None:
     with tempfile.TemporaryDirectory() as directory, contextlib.chdir(directory):
         exec(compile(block, "index.md", "exec"), {})
         shutil.copy("u.png", ROOT / "docs" / "figures" / "first.png")
+
+
+def animation() -> None:
+    """The moving picture of the README, from what the command does."""
+    from kernelpde.evolve import march
+    from kernelpde.gallery import EXAMPLES
+
+    example = EXAMPLES["burgers-periodic"]()
+    evolution = march(example.problem, example.windows, example.points)
+    moving = evolution.animate(references=example.references)
+    moving.save(ROOT / "docs" / "figures" / "burgers.gif")
 
 
 FIGURES = ROOT / "docs" / "figures" / "gallery"
@@ -139,9 +151,11 @@ def _title(script: Path) -> str:
 def main() -> None:
     GALLERY.mkdir(exist_ok=True)
     scripts = {script.stem: script for script in sorted((ROOT / "examples").glob("*.py"))}
-    for name in sys.argv[1:] or ["first", "groups", *scripts]:
+    for name in sys.argv[1:] or ["first", "animation", "groups", *scripts]:
         if name == "first":
             first_picture()
+        elif name == "animation":
+            animation()
         elif name == "groups":
             groups()
         else:

@@ -43,6 +43,19 @@ def test_wheel_and_sdist_hold_what_they_should(built):
     assert not any(name.startswith((".ci", "results")) for name in inside)
 
 
+def test_links_of_the_description_are_absolute(built):
+    (wheel,) = built.glob("*.whl")
+    with zipfile.ZipFile(wheel) as file:
+        (name,) = [n for n in file.namelist() if n.endswith("METADATA")]
+        text = file.read(name).decode()
+    links = re.findall(r"\]\(([^)]+)\)", text)
+    assert len(links) > 20
+    assert all(link.startswith("https://") for link in links)
+    readme = re.findall(r"\]\(([^)]+)\)", (ROOT / "README.md").read_text())
+    for link in readme:
+        assert link.startswith("https://") or (ROOT / link).exists(), link
+
+
 def test_readme_in_a_new_environment(built, tmp_path):
     """From nothing to the first picture, with the wheel and what it asks for."""
     (wheel,) = built.glob("*.whl")

@@ -24,6 +24,11 @@ def blocks(page: Path) -> list[str]:
     return re.findall(r"```python\n(.*?)```", page.read_text(), flags=re.DOTALL)
 
 
+def words(text: str) -> list[str]:
+    """Without numbers, whose last digits are those of a machine."""
+    return re.findall(r"[^\W\d]{2,}", re.sub(r"[-+]?\d[\d.]*(?:e[-+]?\d+)?", " ", text))
+
+
 def results(name: str) -> dict:
     return json.loads((ROOT / "results" / f"{name}.json").read_text())
 
@@ -42,6 +47,8 @@ def test_code_of_the_readme(capsys, tmp_path):
     exec(compile(block, "README.md", "exec"), {})
     shown = capsys.readouterr().out
     assert "Solution: converged" in shown
+    (printed,) = re.findall(r"```text\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    assert words(shown) == words(printed)
     assert float(re.search(r"u: (\S+) rms", shown)[1]) <= 1e-3
     value, error = map(float, re.search(r"\[(\S+)\] ± \[(\S+)\]", shown).groups())
     assert abs(value - CENTER) <= 3 * error
@@ -115,6 +122,14 @@ def test_figures_are_those_of_the_last_measurement():
     text = (ROOT / "README.md").read_text()
     for name in ("uniform, refinement 0", "uniform, refinement 2", "halton, refinement 2"):
         assert f"| {report['errors'][name]['l2']['median']:.1e} |" in text, name
+
+
+def test_the_error_of_the_animation_is_that_of_the_last_measurement():
+    runs = results("peers")["runs"]
+    errors = [r["error"] for r in runs if r["problem"] == "burgers-periodic"]
+    assert len(errors) == 5
+    text = (ROOT / "README.md").read_text()
+    assert f"relative error {np.median(errors):.1e} (`kernelpde solve burgers-periodic`)" in text
 
 
 LEARNED = {

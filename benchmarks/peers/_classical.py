@@ -15,6 +15,7 @@ COMPILES = False
 SETTINGS = {
     "elliptic": ("degree 16", "degree 20", "degree 24", "degree 32"),
     "burgers": ("128 modes, 500 steps", "256 modes, 1000 steps"),
+    "burgers-periodic": ("256 modes, 500 steps", "512 modes, 1000 steps"),
     "allen-cahn": ("512 modes, 500 steps", "1024 modes, 1000 steps"),
     "kuramoto-sivashinsky": ("64 modes, 200 steps", "128 modes, 1000 steps"),
     "cahn-hilliard": ("64 modes, 200 steps", "128 modes, 1000 steps"),

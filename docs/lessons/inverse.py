@@ -3,7 +3,7 @@
 #
 # A tracer enters a channel, drifts with the stream, spreads and decays:
 #
-# $$D\,c'' - c' - r\,c = 0, \qquad c(0) = 1, \quad c(3) = 0.1.$$
+# $$D\,c'' - c' - r\,c = 0, \quad c(0) = 1, \; c(3) = 0.1.$$
 #
 # The speed of the stream is 1. How strongly it spreads, $D = 0.15$, has been measured in the
 # laboratory; how fast it decays, $r$, has not. Thirty wells have been sampled. The file is

@@ -48,16 +48,22 @@ def used(name: str) -> Iterator[None]:
     if directory is None:
         yield
         return
-    with _settings(directory), warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        yield
-    for warning in caught:
-        if "persistent compilation cache" in str(warning.message):
+    others: list[tuple[Any, ...]] = []
+
+    def heard(message: Any, category: Any, filename: str, lineno: int, *rest: Any) -> None:
+        del rest
+        if "persistent compilation cache" in str(message):
+            # At once: what is there when the program has been compiled is not replaced.
             _remove(directory.glob(f"*{name}-*"))
         else:
-            warnings.warn_explicit(
-                warning.message, warning.category, warning.filename, warning.lineno
-            )
+            others.append((message, category, filename, lineno))
+
+    with _settings(directory), warnings.catch_warnings():
+        warnings.simplefilter("always")
+        warnings.showwarning = heard
+        yield
+    for other in others:
+        warnings.warn_explicit(*other)
 
 
 _lock = threading.Lock()

@@ -91,6 +91,9 @@ def draw_panels(
             layout="constrained",
         )
         drawn = _draw_line if len(grid.axes) == 1 else _draw_plane
+        if drawn is _draw_plane:
+            # Room for the color bars, which the layout does not see.
+            figure.set_layout_engine("constrained", wspace=0.16)
         for axis, panel in zip(axes.flat, panels, strict=False):
             drawn(axis, panel, grid, units or {})
         for axis in axes.flat[len(panels) :]:

@@ -15,7 +15,8 @@ def page() -> str:
     command = [sys.executable, "-m", "typer", "kernelpde.cli._app", "utils", "docs"]
     made = subprocess.run([*command, "--name", "kernelpde"], capture_output=True, check=True)
     lines = made.stdout.decode().splitlines()
-    return "# The command `kernelpde`\n" + "\n".join(line.rstrip() for line in lines[1:]) + "\n"
+    text = "\n".join(line.rstrip() for line in lines[1:])
+    return f"# The command `kernelpde`\n{text}\n"
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ import io
 import json
 import logging
 import struct
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -68,6 +69,9 @@ def test_a_file_of_ones_own_from_run_to_export(mine, tmp_path):
     report = json.loads(command("solve", mine, "--no-learn", "--out", out, "--json"))
     assert report["errors"]["u"]["linf"] < 1e-5
     assert json.loads((out / "report.json").read_text()) == report
+    page = (Path(__file__).parent.parent / "docs" / "json.md").read_text()
+    for key in report:
+        assert f"`{key}`" in page, key
     for picture in ("solution.png", "iteration.png"):
         assert (out / picture).read_bytes().startswith(b"\x89PNG")
     records = [json.loads(line) for line in (out / "records.jsonl").read_text().splitlines()]

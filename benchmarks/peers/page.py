@@ -35,12 +35,13 @@ conditions that `kernelpde` is given. `kansa` is collocation with Gaussians, `fa
 Fourier features: of a few widths and bandwidths, as many as the tables say, the best by its true
 error counts; a finer search may find better ones. The network takes Gauss-Newton steps in its
 parameters; `deepxde` has as much CPU time as `kernelpde` takes cold, or ten times as much. Settings
-are in `benchmarks/peers`. Lengthscales that a page of the gallery gives, as for Burgers' equation on a
-circle, were chosen by hand on that problem. For that one, with viscosity 0.01, sketched Gauss-Newton
-networks are reported at 3.9e-7 in 16 s on a large GPU
-([arXiv:2607.02194](https://arxiv.org/abs/2607.02194)); what its authors begin with may differ from what we do.
-`python benchmarks/peers/run.py METHOD PROBLEM` runs one, and `python benchmarks/peers/page.py`
-makes this page.
+are in `benchmarks/peers`: `python benchmarks/peers/run.py METHOD PROBLEM` runs one, and `python
+benchmarks/peers/page.py` makes this page.
+
+Lengthscales that a page of the gallery gives, as for Burgers' equation on a circle, were chosen by
+hand on that problem. For it, with viscosity 0.01, sketched Gauss-Newton networks are reported at
+3.9e-7 in 16 s on a large GPU ([arXiv:2607.02194](https://arxiv.org/abs/2607.02194)); the initial
+values there may differ from ours.
 """
 
 

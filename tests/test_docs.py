@@ -69,3 +69,11 @@ def test_the_page_on_the_command_is_the_command(monkeypatch):
     from make_commands import PAGE, page
 
     assert PAGE.read_text() == page(), "python docs/make_commands.py"
+
+
+def test_figures_that_are_typed_do_not_become_more(monkeypatch):
+    monkeypatch.setattr(sys, "path", [str(DOCS), *sys.path])
+    from numbers_of_pages import numbers
+
+    found = [each for each in numbers() if each.source == "typed"]
+    assert len(found) <= 39, "python docs/numbers_of_pages.py --typed"

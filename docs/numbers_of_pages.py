@@ -2,7 +2,7 @@
 
     python docs/numbers_of_pages.py [--typed]
 
-Errors (2e-7), seconds, percentages and multiples of a Cholesky factorization, outside of code. A number
+Errors (2e-7), seconds, percentages and Cholesky factorizations, outside of code. A number
 comes from `results/` (by an entry in braces), from a page or a part of one that a command writes,
 from the paper and other people's work where the line says so, or is a setting or a definition. The
 rest is typed by hand: `--typed` lists it, and a test keeps it from growing.

@@ -67,7 +67,7 @@ def test_plane_shows_values_errors_residuals_and_points(square):
     marked = {line.get_label(): line.get_xydata() for line in shown.get_lines()}
     np.testing.assert_array_equal(marked["equation"], square.blocks[0].points)
     np.testing.assert_array_equal(marked["boundary"], square.blocks[1].points)
-    assert any(axis.get_ylabel() == "u [K]" for axis in figure.axes)
+    assert any(bar.get_ylabel() == "u [K]" for axis in figure.axes for bar in axis.child_axes)
 
 
 def test_outside_the_domain_nothing_is_drawn():

@@ -92,7 +92,7 @@ def test_equations_of_second_order_hand_over_their_rate():
         ),
         fields=[kp.Field("u", kp.Gaussian([0.4, 0.4]))],
     )
-    evolution = kp.march(problem, 4, {"equation": 120, "ends": 30, "initial": 30}, order=2)
+    evolution = kp.march(problem, 4, {"equation": 120, "ends": 30, "initial": 30})
     exact = np.cos(np.pi * GRID[..., 0]) * np.sin(np.pi * GRID[..., 1])
     np.testing.assert_allclose(evolution["u"](GRID), exact, atol=1e-4)
 
@@ -205,3 +205,15 @@ def test_windows_of_another_run_are_refused(tmp_path):
     equations = [c for c in problem.conditions if c.name != "initial"]
     with pytest.raises(kp.InputError, match=r"'initial' is another one"):
         kp.march(problem.with_conditions([*equations, warmer]), 2, POINTS, checkpoint=tmp_path)
+
+
+def test_the_order_in_time_is_that_of_the_equations():
+    third = kp.Condition("equation", ROD.interior, lambda x, u: u.d("t", "t", "t") - u.value)
+    initial = kp.Condition("initial", ROD.initial, lambda x, u: u.value)
+    problem = kp.Problem(third, initial, fields=[kp.Field("u", kp.Gaussian(0.5))])
+    with pytest.raises(kp.InputError, match="time derivatives of order 3"):
+        kp.march(problem, 2, {"equation": 9, "initial": 4})
+    with pytest.raises(kp.InputError, match="expected order 1 or 2; got 3"):
+        kp.march(diffusion_problem(), 2, POINTS, order=3)
+    with pytest.warns(DeprecationWarning, match="found from the equations"):
+        kp.march(diffusion_problem(), 1, POINTS, order=1)

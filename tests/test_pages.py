@@ -15,7 +15,7 @@ PAGES = Path(kp.gallery.__file__).parent / "pages"
 SLOW = {"kirsch", "taylor-green"}
 """Compile for half a minute each."""
 
-COARSE = {"allen-cahn", "kirsch"}
+COARSE = {"allen-cahn", "burgers-periodic", "kirsch"}
 """So few points do not resolve these, and the result says so."""
 
 

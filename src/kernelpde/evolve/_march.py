@@ -14,7 +14,7 @@ import numpy as np
 
 from kernelpde.archive import digest
 from kernelpde.checking import instance, listed, named, whole_number
-from kernelpde.deprecation import adapted
+from kernelpde.deprecation import adapted, warn_moved
 from kernelpde.errors import InputError
 from kernelpde.evolve._evolution import Evolution
 from kernelpde.evolve._windows import continued, cut, learned_noise
@@ -36,14 +36,24 @@ from kernelpde.linear_solvers import LinearSolver
 from kernelpde.problem import Collocation, Problem
 
 
-@adapted(earlier)
+def _earlier(owner: str, given: dict[str, Any]) -> dict[str, Any]:
+    """Keyword arguments of the first edition as those of today."""
+    given = earlier(owner, given)
+    if "order" in given:
+        order = given.pop("order")
+        if order not in (1, 2):
+            raise InputError(f"march: expected order 1 or 2; got {order!r}.")
+        warn_moved("march(order=...)", "found from the equations")
+    return given
+
+
+@adapted(_earlier)
 def march(
     problem: Problem,
     windows: int,
     points: Mapping[str, int],
     *,
     initial: str = "initial",
-    order: int = 1,
     learning: Mapping[str, Any] | None = None,
     solver: Solver | None = None,
     linear_solver: LinearSolver | None = None,
@@ -56,7 +66,8 @@ def march(
     """Solve an evolution problem window by window; the cost grows with their number, not its cube.
 
     In each window the conditions are those of the problem, cut to it; the initial condition of the
-    second and later ones is the end of the one before, for every field. All share their kernels.
+    second and later ones is the end of the one before, for every field, and of its rate as well if
+    there are second derivatives in time. All share their kernels.
 
     **Arguments:**
 
@@ -64,7 +75,6 @@ def march(
     - `windows`: how many, of equal length.
     - `points`: for each condition how many points in each window.
     - `initial`: the name of the condition at the beginning of time.
-    - `order`: of the equation in time; 2 hands over first time derivatives too.
     - `learning`: if given, kernels are learned in the first window by `learn` with these options.
     - `solver`, `linear_solver`, `sampling`, `throw`: as in `solve`.
     - `seed`: of the points; every window has its own.
@@ -85,7 +95,8 @@ def march(
     True
     ```
     """
-    _check(problem, windows, points, initial, order, learning, seed)
+    _check(problem, windows, points, initial, learning, seed)
+    order = _order(problem, initial)
     check_solver("march", solver)
     check_linear_solver("march", "linear_solver", linear_solver)
     check_common("march", throw, callback)
@@ -200,7 +211,6 @@ def _check(
     windows: int,
     points: Mapping[str, int],
     initial: str,
-    order: int,
     learning: Mapping[str, Any] | None,
     seed: int,
 ) -> None:
@@ -222,10 +232,8 @@ def _check(
             f"march: the law {problem.laws[0].name!r} is found from all times at once; use learn "
             "or solve."
         )
-    if windows < 1 or order not in (1, 2):
-        raise InputError(
-            f"march: expected at least one window and order 1 or 2; got {windows} and {order}."
-        )
+    if windows < 1:
+        raise InputError(f"march: expected at least one window; got {windows}.")
     if initial not in names or not isinstance(points, Mapping) or initial not in points:
         raise InputError(
             f"march: no condition {initial!r} with a number of points; the conditions are "
@@ -240,3 +248,20 @@ def _check(
         options = set(inspect.signature(learn).parameters) - {"problem", "points"}
         taken = {"seed", "sampling", "throw"}
         named("march", "learning", learning, sorted(options - taken))
+
+
+def _order(problem: Problem, initial: str) -> int:
+    """The order of the equations in time: of how much the end of a window has to be handed over."""
+    assert problem.space.time is not None
+    axis = problem.space.coordinates.index(problem.space.time)
+    found = 1
+    for condition, residual in zip(problem.conditions, problem.residuals, strict=True):
+        if condition.name != initial:
+            orders = [order[axis] for term in residual.terms for order in term.orders]
+            found = max([found, *orders])
+    if found > 2:
+        raise InputError(
+            f"march: there are time derivatives of order {found}; windows hand over values and "
+            "rates. Write the equation as a system of lower order, or use solve."
+        )
+    return found

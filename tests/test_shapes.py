@@ -64,6 +64,8 @@ SHAPES = {
     "ellipsoid": ELLIPSOID,
     "disc of triangles": kp.Mesh(*disc_mesh()),
     "sphere of triangles": kp.Mesh(*sphere(2)),
+    "triangles less ball": kp.Mesh(*disc_mesh()) - kp.Ball((0.1, 0.0), 0.3),
+    "triangles that last": kp.Extrusion(kp.Mesh(*disc_mesh()), t=(1, 3)),
     "polygon less ball": kp.Polygon(L_SHAPE) - kp.Ball((0.5, 0.5), 0.3),
     "flower and box": FLOWER & kp.Box(x=(0, 2), y=(-2, 2)),
     "polygon that lasts": kp.Extrusion(kp.Polygon(L_SHAPE), t=(1, 3)),

@@ -81,7 +81,7 @@ def draw_panels(
     columns = min(len(panels), 4) if len(panels) % 4 == 0 or len(panels) < 4 else 3
     rows = -(-len(panels) // columns)
     # A row is as high as its pictures: a long channel would leave most of it white.
-    height = 0.9 + 2.0 * np.clip(_ratio(grid) or 1.0, 0.45, 1.4)
+    height = 0.9 + 2.0 * np.clip(height_ratio(grid) or 1.0, 0.45, 1.4)
     with plt.rc_context(STYLE):
         figure, axes = plt.subplots(
             rows,
@@ -138,7 +138,7 @@ def _draw_line(axis: "Axes", panel: Panel, grid: Grid, units: Mapping[str, str])
 
 
 def _draw_plane(axis: "Axes", panel: Panel, grid: Grid, units: Mapping[str, str]) -> None:
-    from matplotlib.colors import LogNorm, TwoSlopeNorm
+    from matplotlib.colors import LogNorm
     from matplotlib.transforms import ScaledTranslation
 
     (first, across), (second, upwards) = grid.axes.items()
@@ -153,11 +153,8 @@ def _draw_plane(axis: "Axes", panel: Panel, grid: Grid, units: Mapping[str, str]
         values = np.ma.maximum(values, max(low, 1e-6 * top))
     elif panel.kind == "sizes":
         shown |= {"cmap": "magma", "vmin": 0.0, "vmax": high}
-    elif low < 0.0 < high and min(-low, high) > 0.05 * max(-low, high):
-        size = max(-low, high)
-        shown |= {"cmap": "RdBu_r", "norm": TwoSlopeNorm(0.0, -size, size)}
     else:
-        shown |= {"cmap": "viridis"}
+        shown |= colors_between(low, high)
     mesh = axis.pcolormesh(across, upwards, values, **shown)
     # As high as the picture, whatever its shape.
     beside = axis.inset_axes((1.04, 0.0, 0.05, 1.0))
@@ -184,10 +181,18 @@ def _draw_plane(axis: "Axes", panel: Panel, grid: Grid, units: Mapping[str, str]
             handletextpad=0.1,
             columnspacing=0.8,
         )
-    axis.set_aspect("auto" if _ratio(grid) is None else "equal")
+    axis.set_aspect("auto" if height_ratio(grid) is None else "equal")
 
 
-def _ratio(grid: Grid) -> float | None:
+def colors_between(low: float, high: float) -> dict[str, Any]:
+    """Colors for values of either sign, white at zero, or of one sign."""
+    size = max(-low, high)
+    if low < 0.0 < high and min(-low, high) > 0.05 * size:
+        return {"cmap": "RdBu_r", "vmin": -size, "vmax": size}
+    return {"cmap": "viridis", "vmin": low, "vmax": high}
+
+
+def height_ratio(grid: Grid) -> float | None:
     """Height over width of a plane that is drawn as it is; `None` where units differ, or too far
     from a square."""
     if len(grid.axes) != 2 or "t" in grid.axes:

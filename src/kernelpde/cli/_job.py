@@ -188,9 +188,14 @@ def carried_out(
         save_kernels(save, solution.problem)
     if out is not None:
         save_solution(out / SOLUTION, solution, {"job": dataclasses.asdict(job)})
-        with replacing(out / REPORT) as beside:
-            beside.write_text(json.dumps(report, indent=2) + "\n")
+        keep(out / REPORT, report)
     return Outcome(job, example, solution, learned, known, report)
+
+
+def keep(path: Path, facts: Mapping[str, Any]) -> None:
+    """Write facts as JSON, whole or not at all."""
+    with replacing(path) as beside:
+        beside.write_text(json.dumps(facts, indent=2) + "\n")
 
 
 def _solver(job: Job, example: Example, data: bool) -> Automatic:

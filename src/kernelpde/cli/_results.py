@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 import typer
 
 from kernelpde.archive import replacing
-from kernelpde.cli._job import JOB, REPORT, RUN, SOLUTION, Job, Outcome, carried_out, job_of
+from kernelpde.cli._job import JOB, REPORT, RUN, SOLUTION, Job, Outcome, carried_out, job_of, keep
 from kernelpde.cli._live import LiveLine, live
 from kernelpde.cli._windows import marched, windows_report
 from kernelpde.errors import FileError, InputError
@@ -78,7 +78,7 @@ def _windows(
     job: Job, example: Example, line: LiveLine, out: Path | None, save: str | None
 ) -> tuple[Evolution, dict[str, Any], list[Path]]:
     if out is not None:
-        _keep(out / JOB, dataclasses.asdict(job))
+        keep(out / JOB, dataclasses.asdict(job))
     evolution = marched(job, example, line, out)
     if save is not None:
         save_kernels(save, evolution.problem)
@@ -86,13 +86,8 @@ def _windows(
     if out is None:
         return evolution, report, []
     line.phase("drawing")
-    _keep(out / REPORT, report)
+    keep(out / REPORT, report)
     return evolution, report, _drawn(example, evolution, out, {})
-
-
-def _keep(path: Path, facts: Mapping[str, Any]) -> None:
-    with replacing(path) as beside:
-        beside.write_text(json.dumps(facts, indent=2) + "\n")
 
 
 def _pictures(outcome: Outcome, line: LiveLine, out: Path | None) -> list[Path]:

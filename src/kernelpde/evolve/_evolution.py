@@ -36,12 +36,6 @@ class Evolution(Shown):
     **Example:**
 
     ```python
-    >>> decay = kp.Box(t=(0, 2), x=(0, 1), time="t")
-    >>> cooling = kp.Problem(
-    ...     kp.Condition("equation", decay.interior, lambda x, u: u.d("t") + u.value),
-    ...     kp.Condition("initial", decay.initial, lambda x, u: u.value - 1.0),
-    ...     fields=[kp.Field("u", kp.Gaussian(1.0))],
-    ... )
     >>> evolution = kp.march(cooling, 2, {"equation": 60, "initial": 12})
     >>> evolution.times.tolist(), round(float(evolution["u"]([2.0, 0.5])), 3)
     ([0.0, 1.0, 2.0], 0.135)

@@ -85,12 +85,6 @@ def march(
     **Example:**
 
     ```python
-    >>> decay = kp.Box(t=(0, 2), x=(0, 1), time="t")
-    >>> cooling = kp.Problem(
-    ...     kp.Condition("equation", decay.interior, lambda x, u: u.d("t") + u.value),
-    ...     kp.Condition("initial", decay.initial, lambda x, u: u.value - 1.0),
-    ...     fields=[kp.Field("u", kp.Gaussian(1.0))],
-    ... )
     >>> kp.march(cooling, 2, {"equation": 60, "initial": 12}).converged
     True
     ```
@@ -133,7 +127,7 @@ def march(
         window = problem.with_conditions(conditions).with_kernels(kernels)
         counts = {c.name: points[c.name] for c in conditions if not window.has_own_points(c.name)}
         drawn = {"seed": seed + 104_729 * (number + 1), "sampling": sampling}
-        solution = files.read(number, window, window.collocate(counts, **drawn))
+        solution = files.read(number, window, partial(window.collocate, counts, **drawn))
         if solution is None:
             if learning is not None and number == 0:
                 drawing = {"seed": seed, "sampling": sampling}
@@ -173,9 +167,15 @@ class _Files:
         self.settings = settings
 
     def read(
-        self, number: int, window: Problem, blocks: tuple[Collocation, ...]
+        self, number: int, window: Problem, collocate: Callable[[], tuple[Collocation, ...]]
     ) -> Solution | None:
-        """The solution of a window if it is there; one of something else is refused."""
+        """The solution of a window if it is there; one of something else is refused.
+
+        **Arguments:**
+
+        - `number`, `window`: which, and its problem.
+        - `collocate`: draws the points that it should have.
+        """
         path = self._path(number)
         if path is None or not path.exists():
             return None
@@ -184,7 +184,8 @@ class _Files:
             if kept.get(what) != expected:
                 self._refuse(path, f"{what}: the file has {kept.get(what)}, expected {expected}")
         solution = load_solution(path, window)
-        for condition, old, new in zip(window.conditions, solution.blocks, blocks, strict=True):
+        pairs = zip(window.conditions, solution.blocks, collocate(), strict=True)
+        for condition, old, new in pairs:
             # What was handed over is computed anew, and by another program if windows are others.
             for one, other in zip(jax.tree.leaves(old), jax.tree.leaves(new), strict=True):
                 if np.shape(one) != np.shape(other) or not np.allclose(one, other, 1e-6, 1e-9):

@@ -13,7 +13,7 @@ import numpy as np
 from kernelpde.archive import replacing
 from kernelpde.checking import function as a_function
 from kernelpde.checking import instance, named, whole_number
-from kernelpde.drawing import COLORS, STYLE, labeled, pyplot
+from kernelpde.drawing import COLORS, STYLE, colors_between, height_ratio, labeled, pyplot
 from kernelpde.errors import InputError
 from kernelpde.gauss_newton._pictures import Drawable, field_names, grid_of
 from kernelpde.geometry import Grid
@@ -116,17 +116,14 @@ class Animation:
                 return line
 
             return draw
-        signed = low < 0.0 < high and min(-low, high) > 0.05 * max(-low, high)
-        size = max(-low, high)
-        colors = {"cmap": "RdBu_r", "vmin": -size, "vmax": size}
-        colors = colors if signed else {"cmap": "viridis", "vmin": low, "vmax": high}
+        colors = colors_between(low, high)
         (_, across), (second, upwards) = coordinates
         mesh = axis.pcolormesh(
             across, upwards, np.ma.masked_invalid(values[0].T), shading="nearest", **colors
         )
         axis.figure.colorbar(mesh, ax=axis, shrink=0.9, label=labeled(name, self.units))
         axis.set_ylabel(labeled(second, self.units))
-        axis.set_aspect("equal" if 1 / 3 < np.ptp(upwards) / np.ptp(across) < 3 else "auto")
+        axis.set_aspect("auto" if height_ratio(self.grids[0]) is None else "equal")
 
         def paint(number: int) -> Any:
             mesh.set_array(np.ma.masked_invalid(values[number].T))

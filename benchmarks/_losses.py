@@ -30,7 +30,7 @@ def published_loss(
 
     others = {name: 1 for name in points if name != "equation"}
     training, validation = rows(points, 0), rows({"equation": batch, **others}, 1)
-    inside = len(validation.target) - len(others)
+    inside = len(validation.rhs) - len(others)
     weights = jnp.asarray([1.0] * inside + [0.0] * len(others))
     plan = DenseState(kp.Dense(nugget=1e-10, refinement=0))
     loss = Loss(Parameters.of(problem.kernels), training, validation, weights, plan, None)

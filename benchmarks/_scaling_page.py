@@ -144,7 +144,7 @@ def _agreement() -> str:
 
 
 def _darcy() -> str:
-    head = ("rows", "", "minutes", "error of a", "of a within two deviations", "their seconds")
+    head = ("rows", "", "minutes", "error of a", "of a within two std", "their seconds")
     return _table(
         head,
         (

@@ -50,7 +50,7 @@ def parts(size: int) -> dict[str, tuple[Callable[[], Any], float, float]]:
     example = elliptic(0.2)
     points = {"equation": 3 * size // 4, "boundary": size // 4}
     loss, matrix = published_loss(example, points)
-    rows, theta = len(loss.rows.target), jnp.asarray(loss.parameters.vector)
+    rows, theta = len(loss.rows.rhs), jnp.asarray(loss.parameters.vector)
     kernels, batches = loss.parameters.kernels(theta), loss.rows.batches
     on_device, rhs = jnp.asarray(matrix), jnp.ones(rows)
     assemble: Any = eqx.filter_jit(gram_of_blocks)

@@ -384,7 +384,7 @@ def scores(case: Inverse, posterior: Any) -> tuple[np.ndarray, list[np.ndarray]]
         for level in LEVELS:
             low, high = (np.asarray(end) for end in view.interval(case.places, level))
             inside.append((low <= case.truth) & (case.truth <= high))
-        mean, deviation = (np.asarray(f(case.places)) for f in (view.mean, view.deviation))
+        mean, deviation = (np.asarray(f(case.places)) for f in (view.mean, view.std))
         return stats.norm.cdf((case.truth - mean) / deviation), inside
     assert case.rates is not None
     found = {name: posterior.parameters[name] for name in case.rates}

@@ -1,4 +1,4 @@
-"""A cavity whose lid is pulled: the equations of Navier and Stokes at Re = 100, against a table.
+"""The lid-driven cavity: the Navier-Stokes equations at Re = 100, against a table.
 
     python benchmarks/cavity.py [--points 400]
     python benchmarks/cavity.py --smooth

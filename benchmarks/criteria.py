@@ -151,7 +151,7 @@ def bounds_of(task: Task) -> tuple[np.ndarray, np.ndarray]:
     """Lengthscales from a thirtieth of the domain to all of it; with data two deviations around
     what is expected before seeing them."""
     if isinstance(task.regularizer, Around):
-        center, spread = np.asarray(task.regularizer.center), np.asarray(task.regularizer.spread)
+        center, spread = np.asarray(task.regularizer.center), np.asarray(task.regularizer.sigma)
         return center - 2 * spread, center + 2 * spread
     lengths, theta = lengthscales(task.parameters), task.parameters.vector
     extent = relative_to(task.parameters, task.extents)
@@ -188,7 +188,7 @@ class Search:
         return value if np.isfinite(value) else 1e6
 
     def solved(self, name: str, example: Example, seed: int) -> kp.Learned:
-        state = replace(self.best[1], result=kp.LEARNING.converged)
+        state = replace(self.best[1], result=kp.learning.RESULTS.converged)
         return finished(self.task, state, final_of(name, example, seed), None, throw=False)
 
 

@@ -19,6 +19,7 @@ from _report import RESULTS
 from _scaling_page import curves, tables
 from laws import conductivity, reaction
 from matplotlib import pyplot as plt
+from matplotlib.colors import LogNorm
 from scipy.stats import binom
 
 import kernelpde as kp
@@ -46,7 +47,7 @@ def paths() -> None:
     """The lengthscale after every factorization, from seven starts."""
     figure, axes = plt.subplots(1, 2, figsize=(9, 3.6), sharey=True, layout="constrained")
     colors = mpl.colormaps["viridis"](np.linspace(0, 0.92, len(STARTS)))
-    titles = {True: "default: starts compared first", False: "begin as given (starts=False)"}
+    titles = {True: "default: starts compared first", False: "begin as given (multistart=False)"}
     for axis, (compare, title) in zip(axes, titles.items(), strict=True):
         for start, color in zip(STARTS, colors, strict=True):
             learned = kp.learn(
@@ -98,14 +99,14 @@ def landscape() -> None:
             axis.plot(best, np.interp(best, lengthscales, np.sqrt(values)), "o", color=color, ms=5)
         state = take_step(task, state, 1e-3)
     axis.legend(title="Gauss-Newton step", fontsize=8, title_fontsize=8)
-    axis.set(xlabel="lengthscale", ylabel="root of the outer loss", title="what learning sees")
+    axis.set(xlabel="lengthscale", ylabel="root of the outer loss", title="outer loss")
     errors = []
     for at in lengthscales[::2]:
         example = elliptic(float(at))
         solution = kp.solve(example.problem, TRAINING, sampling="uniform", throw=False)
         errors.append(example.errors(solution)["u"]["l2"])
     beside.loglog(lengthscales[::2], errors, "o-", ms=3, lw=1.2, color="#c2552d")
-    beside.set(xlabel="lengthscale", ylabel="rms error of u", title="what it is to lower")
+    beside.set(xlabel="lengthscale", ylabel="rms error of u", title="error of the solution")
     figure.savefig(FIGURES / "learning-landscape.png")
     plt.close(figure)
 
@@ -118,11 +119,11 @@ def inversion() -> None:
     side = int(np.sqrt(len(example.grid)))
     data = np.asarray(learned.solution.blocks[2].points)
     figure, rows = plt.subplots(2, 4, figsize=(11, 5.2), layout="constrained")
-    titles = ("truth", "posterior mean", "posterior deviation", "error, absolute")
+    titles = ("truth", "posterior mean", "posterior std", "error, absolute")
     for row, (field, label) in zip(rows, {"a": "a", "u": "u"}.items(), strict=True):
         truth = example.references[field](example.grid)
         mean = np.asarray(posterior[field].mean(example.grid))
-        deviation = np.asarray(posterior[field].deviation(example.grid))
+        deviation = np.asarray(posterior[field].std(example.grid))
         error = np.abs(mean - truth)
         low, high = min(truth.min(), mean.min()), max(truth.max(), mean.max())
         spread = max(deviation.max(), error.max())
@@ -214,21 +215,25 @@ def rough(example: Example, extent: tuple[float, float, float, float]) -> None:
     titles = (
         [f"lengthscale in {name}" for name in names] if lengths.shape[1] > 1 else ["lengthscale"]
     )
-    panels = [(lengths[:, i], title, "viridis") for i, title in enumerate(titles)]
-    panels += [(values, "solution", "RdBu_r"), (error, "error, absolute", "magma")]
+    signed = -values.min() > 0.1 * values.max()
+    decades = LogNorm(error.max() * 1e-4, error.max(), clip=True)
+    panels = [(lengths[:, i], title, "viridis", None) for i, title in enumerate(titles)]
+    panels += [(values, "solution", "RdBu_r" if signed else "viridis", None)]
+    panels += [(error, "error, absolute", "magma", decades)]
     figure, axes = plt.subplots(
         1, len(panels), figsize=(3.1 * len(panels), 2.9), layout="constrained"
     )
-    for axis, (numbers, title, colors) in zip(axes, panels, strict=True):
+    for axis, (numbers, title, colors, norm) in zip(axes, panels, strict=True):
         shown = axis.imshow(
             numbers.reshape(side, side).T,
             origin="lower",
             extent=extent,
             aspect="auto",
             cmap=colors,
-            interpolation="bilinear",
+            norm=norm,
+            interpolation="nearest",
         )
-        figure.colorbar(shown, ax=axis, shrink=0.85, format="%.2g")
+        figure.colorbar(shown, ax=axis, shrink=0.85, format=None if norm else "%.2g")
         axis.set(title=title, xlabel=names[0], ylabel=names[1])
         axis.grid(False)
     figure.savefig(FIGURES / f"rough-{example.name}.png")

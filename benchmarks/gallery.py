@@ -9,7 +9,8 @@ Cholesky factorization of the final matrix on the same core. Pictures are those 
 
     taskset -c 0 env OPENBLAS_NUM_THREADS=1 python benchmarks/gallery.py
 
-writes `results/gallery.json` and `docs/figures/gallery/NAME.png`, page by page.
+writes `results/gallery.json` and `docs/figures/gallery/NAME.png`, page by page; with
+`--pictures` the pictures alone, and what the solutions print; with `--printed` only the latter.
 """
 
 import argparse
@@ -22,6 +23,7 @@ import matplotlib
 import numpy as np
 import scipy.linalg
 from _report import RESULTS, write
+from matplotlib import pyplot as plt
 
 import kernelpde as kp
 from kernelpde.gallery import EXAMPLES, Example, headings
@@ -75,6 +77,13 @@ def relative(example: Example, found: kp.Solution | kp.Evolution) -> dict[str, f
     return {name: size["relative"] for name, size in example.errors(found).items()}
 
 
+def draw(example: Example, found: kp.Solution | kp.Evolution) -> None:
+    FIGURES.mkdir(parents=True, exist_ok=True)
+    figure = found.plot(references=example.references)
+    figure.savefig(FIGURES / f"{example.name}.png", dpi=80, bbox_inches="tight")
+    plt.close(figure)
+
+
 def measured(name: str, seeds: range) -> dict[str, Any]:
     example = EXAMPLES[name]()
     begin = time.process_time()
@@ -82,14 +91,10 @@ def measured(name: str, seeds: range) -> dict[str, Any]:
     cold = time.process_time() - begin
     last = found.solutions[-1] if isinstance(found, kp.Evolution) else found
     rows = last.problem.row_count(last.blocks)
-    FIGURES.mkdir(parents=True, exist_ok=True)
-    figure = found.plot(references=example.references)
-    figure.savefig(FIGURES / f"{name}.png", dpi=80, bbox_inches="tight")
+    draw(example, found)
     # The first seed again: what it took before was mostly the compiler's time.
     runs = [once(example, seed)[0] for seed in seeds]
     summary: dict[str, Any] = {
-        "group": example.group,
-        "summary": example.summary,
         "rows": rows,
         "errors": {
             field: float(np.median([run["errors"][field] for run in runs]))
@@ -98,6 +103,7 @@ def measured(name: str, seeds: range) -> dict[str, Any]:
         "converged": all(run["converged"] for run in runs),
         "cpu": float(np.median([run["cpu"] for run in runs])),
         "cpu with compilation": cold,
+        "printed": str(found),
         "runs": runs,
     }
     if example.windows > 1:
@@ -110,11 +116,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*")
     parser.add_argument("--seeds", default="0:3")
+    parser.add_argument("--pictures", action="store_true")
+    parser.add_argument("--printed", action="store_true")
     given = parser.parse_args()
+    seeds = range(*map(int, given.seeds.split(":")))
     file = RESULTS / "gallery.json"
     pages = json.loads(file.read_text())["pages"] if file.exists() else {}
     for name in given.names or headings():
-        pages[name] = measured(name, range(*map(int, given.seeds.split(":"))))
+        if given.pictures or given.printed:
+            example = EXAMPLES[name]()
+            found = once(example, seeds[0])[1]
+            pages[name]["printed"] = str(found)
+            if given.pictures:
+                draw(example, found)
+        else:
+            pages[name] = measured(name, seeds)
         write("gallery", {"pages": dict(sorted(pages.items()))}, quiet=True)
         errors = ", ".join(f"{k} {v:.1e}" for k, v in pages[name]["errors"].items())
         print(f"{name}: {errors}; {pages[name]['cpu']:.1f} s", flush=True)

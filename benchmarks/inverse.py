@@ -36,7 +36,7 @@ def judged(example: Example, result: kp.Solution | kp.Learned) -> dict[str, Any]
         posterior = kp.posterior(result)
         found["chi_squared"] = posterior.chi_squared["data"]
         for field in example.references:
-            deviation = np.asarray(posterior[field].deviation(example.grid))
+            deviation = np.asarray(posterior[field].std(example.grid))
             mean = np.asarray(posterior[field].mean(example.grid))
             truth = example.references[field](example.grid)
             error = mean - truth
@@ -48,8 +48,8 @@ def judged(example: Example, result: kp.Solution | kp.Learned) -> dict[str, Any]
             estimate = posterior.parameters[name]
             found[name] = {
                 "mean": estimate.mean,
-                "deviation": estimate.deviation,
-                "error in deviations": (estimate.mean - truth) / estimate.deviation,
+                "deviation": estimate.std,
+                "error in deviations": (estimate.mean - truth) / estimate.std,
             }
     return found
 
@@ -210,11 +210,11 @@ def covered(seed: int) -> dict[str, Any]:
     if solution.converged:
         posterior = kp.posterior(solution)
         mean, deviation = (
-            np.asarray(f(places[:, None])) for f in (posterior["a"].mean, posterior["a"].deviation)
+            np.asarray(f(places[:, None])) for f in (posterior["a"].mean, posterior["a"].std)
         )
         found["a in deviations"] = ((np.interp(places, grid, a) - mean) / deviation).tolist()
         estimate = posterior.parameters["load"]
-        found["load in deviations"] = (load - estimate.mean) / estimate.deviation
+        found["load in deviations"] = (load - estimate.mean) / estimate.std
     return found
 
 
@@ -247,7 +247,7 @@ def run_coverage() -> None:
 # Adaptive collocation on Burgers' equation with a given stationary kernel.
 
 
-def adapted(seed: int, count: int, by: Literal["residual", "deviation"] | None) -> dict[str, Any]:
+def adapted(seed: int, count: int, by: Literal["residual", "std"] | None) -> dict[str, Any]:
     example = burgers(kernel="matern")
     problem = example.problem.with_kernels((kp.Matern(3.5, [0.5, 0.2]),))
     options: dict[str, Any] = {
@@ -285,7 +285,7 @@ def run_adaptive() -> None:
         "uniform, 600 points": lambda seed: adapted(seed, 600, None),
         "by residual, 600 points": lambda seed: adapted(seed, 600, "residual"),
         "by residual, 400 points": lambda seed: adapted(seed, 400, "residual"),
-        "by deviation, 600 points": lambda seed: adapted(seed, 600, "deviation"),
+        "by deviation, 600 points": lambda seed: adapted(seed, 600, "std"),
     }
     measure("inverse-adaptive", cases, adapted_summary, range(5))
 
@@ -306,13 +306,11 @@ def run_speed() -> None:
         view = posterior[field]
         assert isinstance(view, PosteriorView)
         functionals = view.functionals(places)
-        few = posterior.deviation(functionals)
-        exact = posterior.exact_deviation(functionals)
+        few = posterior.std(functionals)
+        exact = posterior.exact_std(functionals)
         report[field] = {
-            **against_cholesky(lambda f=functionals: posterior.deviation(f), matrix, 7),
-            "one by one": against_cholesky(
-                lambda f=functionals: posterior.exact_deviation(f), matrix, 3
-            ),
+            **against_cholesky(lambda f=functionals: posterior.std(f), matrix, 7),
+            "one by one": against_cholesky(lambda f=functionals: posterior.exact_std(f), matrix, 3),
             "largest relative difference": float(np.max(np.abs(few / exact - 1))),
         }
     write("inverse-speed", {"system": 2000, "points": 10_000, "fields": report})

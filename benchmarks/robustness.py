@@ -2,6 +2,7 @@
 
     python benchmarks/robustness.py problems [--names box2,heat] [--seeds 0:14]
     python benchmarks/robustness.py units [--count 100]
+    python benchmarks/robustness.py own-points [--seeds 400:402]
 
 `problems`: 17 kinds of forward problems with random scales (amplitude 1e-6 to 1e6, domain 1e-3 to
 1e3), frequencies, point sets and starts. For each the error of what is learned, of the kernel that
@@ -10,6 +11,10 @@ learning began with, and of the best of eight lengthscales at the same points.
 `units`: coordinates and fields multiplied by factors between 1e-9 and 1e9, drawn for each on its
 own (one for all coordinates where a ball is part of the domain), kernels with a lengthscale for
 each coordinate: relative errors and result codes in three systems of units.
+
+`own-points`: the same problems with the equation at given points, a `PointCloud`, and at drawn
+ones,
+each with eight lengthscales: how often a solve is refused for its residual between the points.
 """
 
 import argparse
@@ -30,6 +35,8 @@ jax.config.update("jax_enable_x64", True)
 
 SEEDS = "0:14"
 """Those that limits were chosen on; other seeds are written to a file of their own."""
+
+SETTLED = ("converged", "rounding_level", "not_met_between")
 
 EIGHT = np.geomspace(0.04, 1.5, 8)
 """Lengthscales relative to the domain, the best of which learning is compared with."""
@@ -476,6 +483,53 @@ def in_units(name: str, seed: int, systems: int = 3) -> list[dict[str, Any]]:
     return rows
 
 
+def with_own_points(name: str, seed: int) -> list[dict[str, Any]]:
+    """Whether solves are marked converged, the equation at points that are given or drawn."""
+    found, start, sampling = begun(name, seed)
+    drawn, rows = found.problem(start), []
+    first, *others = drawn.conditions
+    count = found.points["eq"]
+    points = np.asarray(drawn.collocated("eq", count, seed=seed, sampling=sampling).points)
+    given = drawn.with_conditions(
+        [kp.Condition(first.name, kp.PointCloud(points), first.residual), *others]
+    )
+    boundary = {key: value for key, value in found.points.items() if key != "eq"}
+    for fraction in EIGHT:
+        kernels = [kp.Gaussian(k) for k in found.lengthscales([fraction] * len(found.exact))]
+        for problem, counts in ((drawn, found.points), (given, boundary)):
+            solution = kp.solve(
+                problem.with_kernels(kernels), counts, sampling=sampling, seed=seed, throw=False
+            )
+            rows.append(
+                {
+                    "name": name,
+                    "seed": seed,
+                    "points": "given" if problem is given else "drawn",
+                    "lengthscale": float(fraction),
+                    "result": solution.result.name,
+                    "between": solution.between.get("eq"),
+                    "error": found.error(solution),
+                }
+            )
+    return rows
+
+
+def summary_of_own_points(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    summary: dict[str, Any] = {}
+    for points in ("drawn", "given"):
+        some = [row for row in rows if row["points"] == points]
+        settled = [r for r in some if r["result"] in SETTLED]
+        wrong = [r for r in settled if r["error"] > 0.1]
+        right = [r for r in settled if r["error"] < 0.01]
+        summary[points] = {
+            "settled, error above 10%": len(wrong),
+            "of these converged": sum(r["result"] != "not_met_between" for r in wrong),
+            "settled, error below 1%": len(right),
+            "of these refused": sum(r["result"] == "not_met_between" for r in right),
+        }
+    return summary
+
+
 def summary_of_problems(rows: list[dict[str, Any]]) -> dict[str, Any]:
     compared = [row for row in rows if row["best"] > 1e-7]
     ratios = np.array([row["error"] / row["best"] for row in compared])
@@ -525,30 +579,42 @@ def summary_of_units(rows: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
+TASKS: dict[str, Callable[[str, int], list[dict[str, Any]]]] = {
+    "problems": lambda name, seed: [learned(name, seed)],
+    "units": in_units,
+    "own-points": with_own_points,
+}
+SUMMARIES = {
+    "problems": summary_of_problems,
+    "units": summary_of_units,
+    "own-points": summary_of_own_points,
+}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="Learning on random problems.")
-    parser.add_argument("what", choices=("problems", "units"))
+    parser.add_argument("what", choices=("problems", "units", "own-points"))
     parser.add_argument("--names", default=",".join(NAMES))
     parser.add_argument("--seeds", default=SEEDS)
     parser.add_argument("--count", type=int, default=100)
     options = parser.parse_args()
     low, high = map(int, options.seeds.split(":"))
     names, rows = options.names.split(","), []
-    if options.what == "problems":
+    if options.what != "units":
         chosen = [(name, seed) for name in names for seed in range(low, high)]
     else:
         # Kind by kind, so that programs are compiled once for each.
         pairs = [(name, seed) for seed in range(100, 200) for name in names]
         chosen = sorted(pairs[: options.count], key=lambda pair: names.index(pair[0]))
     for name, seed in chosen:
-        found = [learned(name, seed)] if options.what == "problems" else in_units(name, seed)
+        found = TASKS[options.what](name, seed)
         rows += found
         for row in found:
             shown = f"error {row['error']:.1e}"
             if "best" in row:
                 shown += f", start {row['start']:.1e}, best of eight {row['best']:.1e}"
             print(name, seed, row["result"], shown, flush=True)
-    summary = (summary_of_problems if options.what == "problems" else summary_of_units)(rows)
+    summary = SUMMARIES[options.what](rows)
     others = "" if options.seeds == SEEDS else f"-{options.seeds.replace(':', '-')}"
     write(f"robustness-{options.what}{others}", {"summary": summary, "rows": rows})
 

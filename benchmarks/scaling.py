@@ -229,7 +229,7 @@ def inverse() -> dict[str, Any]:
 def judged(example: Example, solution: kp.Solution, begun: float) -> dict[str, Any]:
     """The error of a, and how many standard deviations it is."""
     seconds = time.perf_counter() - begun
-    deviation = np.asarray(kp.posterior(solution)["a"].deviation(example.grid))
+    deviation = np.asarray(kp.posterior(solution)["a"].std(example.grid))
     missed = np.asarray(solution["a"](example.grid)) - example.references["a"](example.grid)
     return {
         "rows": sum(block.count for block in solution.blocks),

@@ -2,7 +2,7 @@
 
 A page that says `{{ learning-speed > step at M = 1200 > ratio | .1f }}` shows that entry of
 `results/learning-speed.json` in that format; `median` and `max` are over the entries of a list.
-Without the file, or the entry, there is no site.
+Without the file, or the entry, there is no site, nor with a file of an earlier minor version.
 """
 
 import json
@@ -10,11 +10,13 @@ import re
 import shutil
 import statistics
 import sys
+import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parent.parent
+PRESENT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
 PAGES = {
     "contributing.md": ROOT / "CONTRIBUTING.md",
     "changelog.md": ROOT / "CHANGELOG.md",
@@ -58,9 +60,20 @@ def with_figures(markdown: str, name: str) -> str:
         path = ROOT / "results" / f"{file}.json"
         if not path.exists():
             raise FileNotFoundError(f"{name} shows a figure of {path.name}, which is not there.")
-        return format(_entry(json.loads(path.read_text()), keys, name), match[2].strip())
+        result = json.loads(path.read_text())
+        written = (result.get("environment") or result.get("versions"))["kernelpde"]
+        if _minor(written) < _minor(PRESENT):
+            raise ValueError(
+                f"{name} shows a figure of {path.name}, which version {written} has written; "
+                f"this is {PRESENT}: measure again."
+            )
+        return format(_entry(result, keys, name), match[2].strip())
 
     return re.sub(r"\{\{ ([^|{}]+) \|([^|{}]+)\}\}", figure, markdown)
+
+
+def _minor(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split(".")[:2])
 
 
 def _entry(found: Any, keys: Sequence[str], name: str) -> Any:

@@ -5,6 +5,7 @@ python docs/make_commands.py
 
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 PAGE = Path(__file__).parent / "commands.md"
@@ -16,7 +17,7 @@ def page() -> str:
     made = subprocess.run([*command, "--name", "kernelpde"], capture_output=True, check=True)
     lines = made.stdout.decode().splitlines()
     text = "\n".join(line.rstrip() for line in lines[1:])
-    return f"# The command `kernelpde`\n{text}\n"
+    return f"# The command `kernelpde`\n{text}\n<!-- by typer {version('typer')} -->\n"
 
 
 if __name__ == "__main__":

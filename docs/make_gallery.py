@@ -10,6 +10,7 @@ for each group of the gallery's problems and an index of all, with what
 
 import ast
 import contextlib
+import html
 import io
 import json
 import re
@@ -78,6 +79,33 @@ def slug(group: str) -> str:
     return group.lower().replace(" ", "-")
 
 
+def code_of(source: str) -> str:
+    """A problem without its text, and without what only the gallery asks for."""
+    code = re.sub(r'^""".*?"""\n+', "", source, flags=re.DOTALL)
+    kept = [line for line in code.splitlines() if not line.startswith(("GROUP =", "small ="))]
+    return re.sub(r"\n{3,}", "\n\n\n", "\n".join(kept)).strip() + "\n"
+
+
+VARIABLE = re.compile(
+    r"[\u03b1-\u03bf\u03c1-\u03c9]"  # Greek letters but for pi,
+    r"|(?<=_)[a-zA-Z]+"  # subscripts,
+    r"|(?<![A-Za-z])(?!in|on|at|of|it|as|is)[A-Za-z]{1,2}(?![A-Za-z])"  # products of one or two
+)
+
+
+def typeset(equation: str) -> str:
+    """Formulas of a docstring with italic variables, subscripts and superscripts."""
+    text = VARIABLE.sub("\0<\\g<0>\0>", equation.replace("-", "\u2212").replace("'", "\u2032"))
+    text = html.escape(text, quote=False)
+    text = re.sub(r"\0&lt;(\w+)\0&gt;", r"<i>\1</i>", text)
+    text = re.sub(r"_(<i>\w+</i>)", r"<sub>\1</sub>", text)
+    text = re.sub(r"\^\(([^()]*)\)", r"<sup>\1</sup>", text)
+    lines = [re.split(r" {2,}", line.strip()) for line in text.splitlines()]
+    return '<p class="equation">{}</p>'.format(
+        "<br>".join("&emsp;".join(f"<span>{part}</span>" for part in line) for line in lines)
+    )
+
+
 def row(name: str, found: dict[str, Any] | None, link: str) -> str:
     """Of a problem what was measured, as a row of a table."""
     if found is None:
@@ -85,22 +113,22 @@ def row(name: str, found: dict[str, Any] | None, link: str) -> str:
     errors = ", ".join(f"{field} {error:.1e}" for field, error in found["errors"].items())
     mark = "" if found["converged"] else " (not resolved)"
     windows = f"{found['windows']} x " if "windows" in found else ""
-    return (
-        f"| {link} | {windows}{found['rows']} | {errors}{mark} | {found['cpu']:.1f} s, "
-        f"{found['choleskys']:.0f} Choleskys |"
-    )
+    # One factorization of a few hundred rows takes less time than it takes to call it.
+    units = f", {found['choleskys']:.0f} Choleskys" if found["rows"] > 500 else ""
+    return f"| {link} | {windows}{found['rows']} | {errors}{mark} | {found['cpu']:.1f} s{units} |"
 
 
 TABLE = "| problem | rows | relative error | CPU time, warm |\n|---|---|---|---|"
 
 
-def groups() -> None:
-    """A page for each group, and the index."""
+def groups() -> dict[str, str]:
+    """A page for each group, and the index, by their names."""
     file = ROOT / "results" / "gallery.json"
     measured = json.loads(file.read_text())["pages"] if file.exists() else {}
     by_group: dict[str, list[Heading]] = {}
     for heading in headings().values():
         by_group.setdefault(heading.group, []).append(heading)
+    written = {}
     index = [
         "# Gallery",
         "Each problem is a file as you would write it yourself: the equation, its conditions, "
@@ -115,21 +143,24 @@ def groups() -> None:
             source = (PAGES / f"{heading.name.replace('-', '_')}.py").read_text()
             about = ast.get_docstring(ast.parse(source)) or ""
             title, _, rest = about.partition("\n")
-            code = re.sub(r'^""".*?"""\n+', "", source, flags=re.DOTALL)
-            texts += [f"## {heading.name}", f"**{title}**", rest.strip("\n")]
+            equation, _, rest = rest.strip("\n").partition("\n\n")
+            code = code_of(source)
+            texts += [f"## {heading.name}", f"**{title}**", typeset(equation), rest.strip("\n")]
             if (FIGURES / f"{heading.name}.png").exists():
                 texts.append(f"![{title}](../figures/gallery/{heading.name}.png)")
             found = measured.get(heading.name)
             if found is not None:
                 texts.append(f"{TABLE}\n{row(heading.name, found, heading.name)}")
             texts.append(f"```python\n{code}```")
+            if found is not None and "printed" in found:
+                texts.append(f"`print(solution)` says\n\n```text\n{found['printed']}\n```")
             place, picture = f"{slug(group)}.md#{heading.name}", f"{heading.name}.png"
             link = f"[{heading.name}]({place}): {heading.summary}"
             if (FIGURES / picture).exists():
                 seen = f"![{title}](../figures/gallery/{picture}){{ width=300 loading=lazy }}"
                 link += f"<br>[{seen}]({place})"
             rows.append(row(heading.name, found, link))
-        (GALLERY / f"{slug(group)}.md").write_text("\n\n".join(texts) + "\n")
+        written[f"{slug(group)}.md"] = "\n\n".join(texts) + "\n"
         index += [f"## {group[0].upper()}{group[1:]}", "\n".join([TABLE, *rows])]
     notebooks = sorted((GALLERY / "notebooks").glob("*.ipynb"))
     links = [f"[{each.stem.replace('_', '-')}](notebooks/{each.name})" for each in notebooks]
@@ -140,7 +171,7 @@ def groups() -> None:
         "\n".join(f"- [{_title(script)}]({script.stem}.md)" for script in scripts),
         "The problems of the paper are on [a page of their own](../reproduced.md).",
     ]
-    (GALLERY / "index.md").write_text("\n\n".join(index) + "\n")
+    return {**written, "index.md": "\n\n".join(index) + "\n"}
 
 
 def _title(script: Path) -> str:
@@ -157,7 +188,8 @@ def main() -> None:
         elif name == "animation":
             animation()
         elif name == "groups":
-            groups()
+            for file, text in groups().items():
+                (GALLERY / file).write_text(text)
         else:
             (GALLERY / f"{name}.md").write_text(page(scripts[name]))
         print(name)

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import jupytext
 import nbformat
+from make_gallery import code_of
 from nbclient import NotebookClient
 
 ROOT = Path(__file__).parent.parent
@@ -46,9 +47,7 @@ def problem(name: str) -> nbformat.NotebookNode:
     """The notebook of a problem of the gallery: its text, its code, and a solve."""
     source = (PAGES / f"{name}.py").read_text()
     title, _, about = (ast.get_docstring(ast.parse(source)) or name).partition("\n")
-    code = re.sub(r'^""".*?"""\n+', "", source, flags=re.DOTALL)
-    kept = [line for line in code.splitlines() if not line.startswith(("GROUP =", "small ="))]
-    code = re.sub(r"\n{3,}", "\n\n", "\n".join(kept)).strip()
+    code = re.sub(r"\n{3,}", "\n\n", code_of(source)).strip()
     begin = 'import jax\n\njax.config.update("jax_enable_x64", True)'
     new = nbformat.v4
     cells = [

@@ -49,16 +49,21 @@ def numbers() -> Iterator[Found]:
                 writer = "" if part.startswith("<!-- end") else part[4:-3].strip()
                 line += part.count("\n")
                 continue
-            code = False
+            code, said = False, ""
             for row in part.split("\n"):
                 code = code != row.startswith("```")
+                # What the head of a table, or of a section, says of the numbers below.
+                if row.startswith("#") or (row.startswith("|") and not said.startswith("|")):
+                    said = row
+                elif not row.startswith("|") and said.startswith("|"):
+                    said = ""
                 if not code:
-                    yield from _of(row, name, line, made, writer)
+                    yield from _of(row, said, name, line, made, writer)
                 line += 1
             line -= 1
 
 
-def _of(row: str, name: str, line: int, made: bool, writer: str) -> Iterator[Found]:
+def _of(row: str, said: str, name: str, line: int, made: bool, writer: str) -> Iterator[Found]:
     for entry in re.findall(r"\{\{\s*([^}]*?)\s*\|", row):
         yield Found(name, line, entry.split(" > ")[-1], f"results/{entry.split(' > ')[0]}.json")
     plain = re.sub(r"\{\{[^}]*\}\}|`[^`]*`|\]\([^)]*\)", "", row)
@@ -69,8 +74,10 @@ def _of(row: str, name: str, line: int, made: bool, writer: str) -> Iterator[Fou
             source = writer
         elif name == "README.md":
             source = "compared with results/ by tests/test_readme.py, or typed"
-        elif ELSEWHERE.search(row):
-            source = "named in the line"
+        elif ELSEWHERE.search(row) or ELSEWHERE.search(said):
+            source = "named in the line, or above"
+        elif "projection" in said:
+            source = "a projection, which says so"
         elif SETTING.search(row):
             source = "a setting or a definition"
         else:

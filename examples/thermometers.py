@@ -1,7 +1,7 @@
 """A hot plate with a hole: what heats it, and how well does it conduct?
 
-A square plate with a round hole is heated at its left side and somewhere inside by a source that
-nobody has seen, and cooled at the other sides. How well it conducts depends on how hot it is:
+A square plate with a round hole is heated at its left side and somewhere inside by an unknown
+source, and cooled at the other sides. How well it conducts depends on how hot it is:
 -div(k(T) grad T) = q with an unknown law k and an unknown field q. The rim of the hole loses heat
 at an unknown rate h.
 Two instruments have read temperatures at 150 places; some readings are missing and some are wrong.
@@ -10,7 +10,8 @@ The readings come from finite elements (`benchmarks/thermometers.py`) with k = 1
 and a bump of q at (-0.4, 0.45), so that the answer can be compared with the truth. The law and h
 are found within their error bars, and so is the place of the source. Its peak is narrower than the
 lengthscale that was learned from readings everywhere: it is found too low, and outside of its
-interval. Intervals hold on the average over places, not at the one that was chosen for being odd.
+interval. Intervals are calibrated on average over places, not at one that was chosen for being
+unusual.
 """
 
 from pathlib import Path

@@ -30,7 +30,7 @@ def loss_of(example, counts):
 
     training, validation = rows(0), rows(1)
     plan = DenseState(kp.Dense(nugget=1e-10, refinement=1))
-    weights = jnp.ones(len(validation.target))
+    weights = jnp.ones(len(validation.rhs))
     parameters = Parameters.of(problem.kernels)
     return Loss(parameters, training, validation, weights, plan, None)
 

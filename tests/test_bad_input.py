@@ -104,7 +104,13 @@ def solve(condition, points=None, kernel=None, **options):
                 {"e": 5},
                 kp.Matern(1.5, 0.2),
             ),
-            "smoothness 1.5 allows derivatives up to order 2.*order 4 is needed.*2.5 or higher",
+            "nu = 1.5 allows derivatives up to order 2.*order 4 is needed.*2.5 or higher",
+        ),
+        (
+            lambda: solve(
+                kp.Condition("e", SQUARE.interior, lambda x, u: u.laplacian - x[0].value), {"e": 5}
+            ),
+            r"are numbers, without \.value or derivatives: write q, not q\.value",
         ),
         (
             lambda: solve(BOUNDARY, {"boundary": 5}, kp.Function(lambda x, y: x - y)),

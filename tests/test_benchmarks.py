@@ -18,6 +18,8 @@ COMMANDS = {
 }
 OTHERS = {
     "learning_speed.py": "learning-speed",
+    "first_picture.py": "first-picture",
+    "pictures.py pendulum": "pictures",
     "first_use.py": "first-use",
     "rough.py speed": "rough-speed",
     "learning.py default": "learning-default",

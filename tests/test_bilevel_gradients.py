@@ -20,7 +20,7 @@ from kernelpde.learning import (
     leave_one_out_residual,
     outer_roots,
 )
-from kernelpde.learning._evaluation import deviations, loss_and_gradient, loss_and_normal, losses
+from kernelpde.learning._evaluation import loss_and_gradient, loss_and_normal, losses, predicted_std
 from kernelpde.learning._outer import density, evidence, kernel_flow, squares
 from kernelpde.linear_solvers import DenseState
 from kernelpde.problem import linearized
@@ -50,11 +50,11 @@ def setting(kernel=KERNEL, noise=0.0, nugget=1e-6, folds=None, regularizer=None,
     blocks = problem.collocate({"equation": 40, "boundary": 20})
     rows = linearized(problem.residuals, blocks, state(problem, blocks).jets)
     validation = None
-    count = len(rows.target)
+    count = len(rows.rhs)
     if folds is None:
         others = problem.collocate({"equation": 25, "boundary": 10}, seed=1)
         validation = linearized(problem.residuals, others, state(problem, others, 1).jets)
-        count = len(validation.target)
+        count = len(validation.rhs)
     weights = jnp.asarray(np.random.default_rng(2).random(count))
     solver = DenseState(kp.Dense(nugget=nugget, refinement=0))
     parameters = Parameters.of(problem.kernels)
@@ -151,21 +151,21 @@ def test_inner_map_is_the_representer_formula():
     inner = inner_map(problem.kernels, loss.rows, DenseState(kp.Dense(nugget=0.0, refinement=0)))
     union = concatenate(loss.rows.batches)
     matrix = np.asarray(gram(problem.kernels, union, union))
-    expected = np.linalg.solve(matrix + np.diag(loss.rows.variance), loss.rows.target)
+    expected = np.linalg.solve(matrix + np.diag(loss.rows.variance), loss.rows.rhs)
     np.testing.assert_allclose(inner.weights, expected, rtol=1e-6)
-    np.testing.assert_allclose(inner.image, matrix @ expected, rtol=1e-8, atol=1e-8)
+    np.testing.assert_allclose(inner.fitted, matrix @ expected, rtol=1e-8, atol=1e-8)
 
 
 def refit(problem, rows, solver, left_out):
     """Predict some rows from all others, with a factorization of its own."""
     union = concatenate(rows.batches)
-    kept = np.setdiff1d(np.arange(len(rows.target)), left_out)
+    kept = np.setdiff1d(np.arange(len(rows.rhs)), left_out)
     matrix = np.asarray(gram(problem.kernels, union, union))
     lifted = (
         matrix + np.diag(rows.variance) + solver.nugget * np.diag(np.diag(matrix) + rows.variance)
     )
-    z = np.linalg.solve(lifted[np.ix_(kept, kept)], np.asarray(rows.target)[kept])
-    return lifted[np.ix_(left_out, kept)] @ z - np.asarray(rows.target)[left_out]
+    z = np.linalg.solve(lifted[np.ix_(kept, kept)], np.asarray(rows.rhs)[kept])
+    return lifted[np.ix_(left_out, kept)] @ z - np.asarray(rows.rhs)[left_out]
 
 
 @pytest.mark.parametrize("noise", [0.0, 0.3])
@@ -203,7 +203,7 @@ def test_standardized_folds_are_the_predictive_density_at_its_best_amplitude(fol
         kept = np.setdiff1d(np.arange(60), fold)
         gain = np.linalg.solve(matrix[np.ix_(kept, kept)], matrix[np.ix_(kept, fold)]).T
         covariance = matrix[np.ix_(fold, fold)] - gain @ matrix[np.ix_(kept, fold)]
-        miss = np.asarray(rows.target)[fold] - gain @ np.asarray(rows.target)[kept]
+        miss = np.asarray(rows.rhs)[fold] - gain @ np.asarray(rows.rhs)[kept]
         summed += miss @ np.linalg.solve(covariance, miss)
         logdet += np.linalg.slogdet(covariance)[1]
     expected = 0.5 * summed / 60 * np.exp(logdet / 60)
@@ -222,7 +222,7 @@ def test_evidence_is_that_of_a_normal_distribution():
     """min over s of -log N(b; 0, s² P), by SciPy; its information by the mean of many b."""
     problem, loss = setting(noise=0.3, nugget=1e-4, folds=FOLDS, judge=evidence)
     theta, matrix = jnp.asarray(loss.parameters.vector), lifted(problem, loss)
-    target = np.asarray(loss.rows.target)
+    target = np.asarray(loss.rows.rhs)
     lowest = minimize_scalar(
         lambda t: -multivariate_normal(cov=np.exp(2 * t) * matrix).logpdf(target),
         bounds=(-6, 6),
@@ -247,7 +247,7 @@ def test_evidence_is_that_of_a_normal_distribution():
     draws = np.random.default_rng(0).multivariate_normal(np.zeros(60), matrix, 400)
     total = np.zeros_like(expected)
     for b in draws:
-        other = eqx.tree_at(lambda x: x.rows.target, loss, jnp.asarray(b))
+        other = eqx.tree_at(lambda x: x.rows.rhs, loss, jnp.asarray(b))
         value, gradient, normal, _ = loss_and_normal(theta, other)
         # Of log J from J, without the square of the gradient that the first root brings.
         total += (normal / value - np.outer(gradient, gradient) / (2 * value**2)) * 30
@@ -260,7 +260,7 @@ def test_evidence_is_that_of_a_normal_distribution():
 def test_deviations_of_held_out_residuals():
     """Of a conditioned normal distribution, by NumPy."""
     problem, loss = setting(noise=0.3, nugget=1e-4)
-    found = deviations(problem.kernels, loss.rows, loss.plan, loss.validation)
+    found = predicted_std(problem.kernels, loss.rows, loss.plan, loss.validation)
     trained, held = (concatenate(rows.batches) for rows in (loss.rows, loss.validation))
     cross = np.asarray(gram(problem.kernels, trained, held))
     prior = np.diag(np.asarray(gram(problem.kernels, held, held)))
@@ -272,7 +272,7 @@ def test_deviations_of_held_out_residuals():
 def test_kernel_flow_is_what_half_of_the_rows_lose():
     problem, loss = setting(noise=0.3, nugget=1e-4, folds=FOLDS[:1], judge=kernel_flow)
     kept = np.setdiff1d(np.arange(60), FOLDS[0])
-    matrix, target = lifted(problem, loss), np.asarray(loss.rows.target)
+    matrix, target = lifted(problem, loss), np.asarray(loss.rows.rhs)
     whole = target @ np.linalg.solve(matrix, target)
     half = target[kept] @ np.linalg.solve(matrix[np.ix_(kept, kept)], target[kept])
     value = loss_and_gradient(jnp.asarray(loss.parameters.vector), loss)[0]

@@ -68,20 +68,26 @@ def test_an_inverse_problem_comes_with_its_uncertainty():
     report = json.loads(run.stdout)
     load = report["parameters"]["load"]
     assert load["truth"] == 1.5
-    assert abs(load["mean"] - 1.5) < 3 * load["deviation"]
+    assert abs(load["mean"] - 1.5) < 3 * load["std"]
     assert load["interval"][0] < load["mean"] < load["interval"][1]
     assert 0.3 < report["chi_squared"]["data"] < 2.0
-    assert report["errors"]["u"]["l2"] < 3 * report["deviations"]["u"]
+    assert report["errors"]["u"]["l2"] < 3 * report["std"]["u"]
     assert report["nugget"] == 1e-10
 
 
-def test_a_run_that_does_not_converge_has_its_own_exit_code():
+def test_a_run_that_does_not_converge_has_its_own_exit_code(tmp_path):
     run = kernelpde(
         "solve", "elliptic", "--no-learn", "--max-steps", "1",
-        "--points", "equation=100", "--points", "boundary=40",
+        "--points", "equation=100", "--points", "boundary=40", "--out", tmp_path,
     )  # fmt: skip
     assert run.returncode == 1
     assert "NOT converged" in run.stdout
+    # What is made of it later says so too, and slices leave other pictures alone.
+    before = {path.name for path in tmp_path.glob("*.png")}
+    drawn = kernelpde("plot", tmp_path, "--at", "y=0.5", "--resolution", "11")
+    assert drawn.returncode == 0
+    assert "This solution has not converged. The largest number of steps" in drawn.stderr
+    assert {path.name for path in tmp_path.glob("*.png")} - before == {"solution-2.png"}
 
 
 @pytest.mark.parametrize(

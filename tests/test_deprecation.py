@@ -1,5 +1,8 @@
 """Names of the first edition work for one release, and say what they are called now."""
 
+import hashlib
+import json
+
 import jax
 import numpy as np
 import pytest
@@ -23,6 +26,8 @@ POINTS = {"equation": 15, "ends": 2}
 @pytest.mark.parametrize(
     ("old", "new"),
     [
+        ("RESULT", kp.RESULTS),
+        ("LEARNING", kp.learning.RESULTS),
         ("Fresh", kp.Resampled),
         ("Folds", kp.KFold),
         ("Predictive", kp.LeaveOneOutPredictive),
@@ -98,6 +103,78 @@ def test_arguments_that_are_grouped_now(tmp_path):
     with pytest.warns(DeprecationWarning, match=r"solve\(blocks=...\) is now solve\(points=...\)"):
         again = kp.solve(problem(), blocks=problem().collocate(POINTS))
     np.testing.assert_array_equal(again["u"]([[0.4]]), kp.solve(problem(), POINTS)["u"]([[0.4]]))
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "old", "new"),
+    [
+        (kp.Parameter, {"name": "a", "mean": 1.0}, "deviation", "std"),
+        (kp.Accuracy, {}, "deviations", "std"),
+        (kp.Matern, {"lengthscale": 0.3}, "smoothness", "nu"),
+        (kp.RationalQuadratic, {"lengthscale": 0.3}, "mixture", "alpha"),
+        (kp.LogNormal, {"median": 0.3}, "spread", "sigma"),
+    ],
+)
+def test_attributes_that_have_moved(kind, given, old, new):
+    owner = kind.__name__
+    with pytest.warns(DeprecationWarning, match="is now") as caught:
+        found = kind(**given, **{old: 2.5})
+    assert getattr(found, new) == pytest.approx(2.5, rel=1e-15)
+    assert [str(w.message).split(";")[0] for w in caught] == [
+        f"{owner}({old}=...) is now {owner}({new}=...)"
+    ]
+    assert caught[0].filename == __file__
+    with pytest.warns(DeprecationWarning, match=f"{owner}.{old} is now {owner}.{new};"):
+        assert getattr(found, old) == getattr(found, new)
+    with (
+        pytest.warns(DeprecationWarning, match="is now"),
+        pytest.raises(kp.InputError, match=f"{owner}: {new} is given twice"),
+    ):
+        kind(**given, **{old: 2.5, new: 2.5})
+
+
+def test_standard_deviations_by_their_earlier_name():
+    noisy = kp.Problem(
+        kp.Condition("equation", LINE.interior, lambda x, u, q: -u.laplacian - q),
+        kp.Condition("ends", LINE.boundary, lambda x, u: u.value),
+        kp.Condition("data", kp.PointCloud([[0.5]]), lambda x, u: u.value - 0.125, noise=0.01),
+        fields=[kp.Field("u", kp.Gaussian(0.3)), kp.Parameter("q", mean=0.5, std=1.0)],
+    )
+    solution = kp.solve(noisy, {"equation": 10, "ends": 2})
+    posterior = kp.posterior(solution)
+    for old, new in (
+        (lambda: posterior["u"].deviation([[0.3]]), posterior["u"].std([[0.3]])),
+        (lambda: posterior.parameters["q"].deviation, posterior.parameters["q"].std),
+        (lambda: posterior.parameters["q"].spread, posterior.parameters["q"].offset_std),
+    ):
+        with pytest.warns(DeprecationWarning, match="is now"):
+            np.testing.assert_array_equal(old(), new)
+    with pytest.warns(DeprecationWarning, match=r"plot\(deviations=...\) is now plot\(std=...\)"):
+        solution.plot("u", deviations={"u": posterior["u"].std})
+    with pytest.warns(DeprecationWarning, match="is now"):
+        found = kp.refine(problem(), POINTS, condition="equation", to=17, rounds=1, by="deviation")
+    again = kp.refine(problem(), POINTS, condition="equation", to=17, rounds=1, by="std")
+    np.testing.assert_array_equal(found.blocks[0].points, again.blocks[0].points)
+
+
+def test_files_of_kernels_with_earlier_names(tmp_path):
+    def with_kernel(lengthscale, alpha):
+        kernel = kp.Matern(4.5, lengthscale) + kp.RationalQuadratic(lengthscale, alpha)
+        return kp.Problem(*problem().conditions, fields=[kp.Field("u", kernel)])
+
+    path = tmp_path / "kernels.json"
+    kp.save_kernels(path, with_kernel(0.2, 3.0))
+    stored = json.loads(path.read_text())
+    text = json.dumps({key: value for key, value in stored.items() if key != "digest"})
+    content = json.loads(text.replace("nu=", "smoothness=").replace("log_alpha", "log_mixture"))
+    assert content != {key: value for key, value in stored.items() if key != "digest"}
+    digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+    path.write_text(json.dumps({**content, "digest": digest}))
+    found = kp.load_kernels(path, with_kernel(0.5, 1.0))
+    numbers = kp.hyperparameters(found.fields[0].kernel)
+    assert {name: float(value) for name, value in numbers.items()} == pytest.approx(
+        {"first.lengthscale": 0.2, "second.lengthscale": 0.2, "second.alpha": 3.0}
+    )
 
 
 def test_what_there_is():

@@ -231,7 +231,7 @@ def test_points_that_are_all_given_make_one_level():
     assert kp.solve(problem, accuracy=1e-1).converged
     rest = kp.solve(problem, accuracy=1e-12, throw=False)
     assert "every condition comes with its points" in str(rest)
-    assert rest.result is kp.RESULT.accuracy_limit
+    assert rest.result is kp.RESULTS.accuracy_limit
 
 
 def test_what_is_not_reached_is_said():
@@ -254,7 +254,7 @@ def test_what_is_not_reached_is_said():
 def test_more_accurate_than_rounding():
     wanted = kp.Accuracy(1e-13, max_rows=300)
     solution = kp.solve(cubic(kp.Gaussian(0.5)), accuracy=wanted, throw=False)
-    assert solution.result is kp.RESULT.accuracy_limit
+    assert solution.result is kp.RESULTS.accuracy_limit
     assert not solution.converged
     assert "more rows than allowed" in str(solution)
     assert 0.5 < ratio(solution) < 10
@@ -353,7 +353,7 @@ def test_levels_are_reported_while_they_run():
     rest = kp.solve(
         cubic(kp.Gaussian(0.3)), accuracy=kp.Accuracy(1e-3, max_rows=1), max_steps=1, throw=False
     )
-    assert rest.result is kp.RESULT.step_limit
+    assert rest.result is kp.RESULTS.step_limit
     assert not rest.converged
 
 
@@ -418,28 +418,28 @@ def test_points_add_little_to_what_data_leave_open(unknown):
     x = places[:, 0]
     exact = np.sin(np.pi * x) if unknown == "field" else (x - 2 * x**3 + x**4)
     problem = rod(exact + 0.005 * rng.normal(size=25), places, unknown)
-    solution = kp.solve(problem, accuracy=kp.Accuracy(deviations=0.2))
+    solution = kp.solve(problem, accuracy=kp.Accuracy(std=0.2))
     fine = kp.solve(solution.problem, {"equation": 150, "edge": 2}, seed=9)
     known = kp.posterior(fine)
     if unknown == "number":
         apart = abs(float(solution.parameters["q"]) - float(fine.parameters["q"]))
-        assert apart < 0.4 * float(known.parameters["q"].deviation)
+        assert apart < 0.4 * float(known.parameters["q"].std)
         return
     grid = np.linspace(0, 1, 200)[:, None]
     for name in "uf":
         apart = np.asarray(solution[name](grid)) - np.asarray(fine[name](grid))
-        deviation = np.asarray(known[name].deviation(grid))
+        deviation = np.asarray(known[name].std(grid))
         assert np.sqrt(np.mean(apart**2)) < 0.4 * np.sqrt(np.mean(deviation**2))
 
 
 def test_deviations_are_for_noisy_data():
-    with pytest.raises(kp.InputError, match="no posterior deviations"):
-        kp.solve(cubic(kp.Gaussian(0.3)), accuracy=kp.Accuracy(deviations=0.2))
+    with pytest.raises(kp.InputError, match="no posterior standard deviations"):
+        kp.solve(cubic(kp.Gaussian(0.3)), accuracy=kp.Accuracy(std=0.2))
     places = np.linspace(0.1, 0.9, 9)[:, None]
     noisy = rod(np.sin(np.pi * places[:, 0]), places, "field")
-    with pytest.raises(kp.InputError, match=r"Accuracy\(deviations=0.2\)"):
+    with pytest.raises(kp.InputError, match=r"Accuracy\(std=0.2\)"):
         kp.solve(noisy, accuracy=1e-3)
-    asked = kp.Accuracy(deviations=1e-9, max_rows=1)
+    asked = kp.Accuracy(std=1e-9, max_rows=1)
     rest = kp.solve(noisy, accuracy=asked, throw=False)
     assert not rest.converged
-    assert "1e-09 deviations" in str(rest)
+    assert "1e-09 std was asked for" in str(rest)

@@ -258,7 +258,7 @@ def test_learned_noise_and_posterior_with_every_solver():
     for solver in ("automatic", "generic", "low rank"):
         with prepared(solver) as chosen:
             learned = kp.learn(noisy(), linear_solver=chosen)
-            bars = np.asarray(kp.posterior(learned.solution)["u"].deviation(ON_LINE))
+            bars = np.asarray(kp.posterior(learned.solution)["u"].std(ON_LINE))
         found[solver] = float(learned.problem.conditions[0].noise_level), bars
     noise, bars = found["automatic"]
     assert noise == pytest.approx(0.1, rel=0.15)
@@ -361,14 +361,14 @@ def test_posterior_of_a_complex_field():
     posterior = kp.posterior(kp.solve(complex_field(smooth), POINTS))
     view, where = posterior["h"], ON_LINE[::8]
     np.testing.assert_allclose(
-        view.deviation(where),
-        np.hypot(posterior["h_real"].deviation(where), posterior["h_imag"].deviation(where)),
+        view.std(where),
+        np.hypot(posterior["h_real"].std(where), posterior["h_imag"].std(where)),
         rtol=1e-12,
     )
     np.testing.assert_allclose(view.mean(where), posterior.solution["h"](where), rtol=1e-9)
     drawn = np.asarray(view.samples(where, jax.random.key(0), 4000))
     spread = np.sqrt(np.mean(np.abs(drawn - drawn.mean(0)) ** 2, axis=0))
-    np.testing.assert_allclose(spread, view.deviation(where), rtol=0.1)
+    np.testing.assert_allclose(spread, view.std(where), rtol=0.1)
     joint = posterior.samples({"h": where}, jax.random.key(1), 10)["h"]
     assert joint.shape == (10, len(where))
     assert np.iscomplexobj(joint)

@@ -134,7 +134,7 @@ def test_predictive_density_equals_refits_and_has_its_gradient(noise):
     matrix = np.block([[np.asarray(gram(problem.kernels, a, b)) for b in batches] for a in batches])
     diagonal = np.diag(matrix) + np.asarray(rows.variance)
     matrix = matrix + np.diag(np.asarray(rows.variance) + 1e-8 * diagonal)
-    target, total = np.asarray(rows.target), 0.0
+    target, total = np.asarray(rows.rhs), 0.0
     for i in range(9):
         rest = np.delete(np.arange(len(target)), i)
         weights = np.linalg.solve(matrix[np.ix_(rest, rest)], matrix[rest, i])
@@ -194,7 +194,7 @@ def test_the_weak_prior_is_where_it_says():
     expected = np.log([0.2 * extent, 0.5, 0.2 * extent, 1.2, 0.05])
     np.testing.assert_allclose(by_domain.center, expected, rtol=1e-12)
     np.testing.assert_allclose(as_given.center, np.log([0.3, 0.5, 0.4, 1.2, 0.05]), rtol=1e-12)
-    np.testing.assert_allclose(by_domain.spread, [0.35, 2.0, 0.35, 2.0, 1.0])
+    np.testing.assert_allclose(by_domain.sigma, [0.35, 2.0, 0.35, 2.0, 1.0])
 
 
 def test_states_are_left_free():
@@ -224,7 +224,7 @@ def test_states_are_left_free():
     assert states(alone) == ()
     parameters = Parameters.of(problem.kernels, ())
     held = weak_prior(parameters, extents_of(blocks), free=(0,))
-    np.testing.assert_allclose(held.spread, [0.35, 0.1, 0.35, 2.0])
+    np.testing.assert_allclose(held.sigma, [0.35, 0.1, 0.35, 2.0])
 
 
 def test_what_kernels_hold_against_a_solution():
@@ -340,7 +340,7 @@ def test_states_are_suited_with_periods_learned_noise_and_own_points(periodic):
     assert held_against(learned.solution) < 1.0
     found = kp.posterior(learned)
     assert not found.doubts
-    assert abs(found.parameters["r"].mean - 30.0) < 2.5 * found.parameters["r"].deviation
+    assert abs(found.parameters["r"].mean - 30.0) < 2.5 * found.parameters["r"].std
 
 
 def test_what_is_learned_from_data_does_not_depend_on_units():
@@ -366,7 +366,7 @@ def test_what_is_learned_from_data_does_not_depend_on_units():
             {"equation": 30, "ends": 2},
         )
         posterior, places = kp.posterior(learned), np.linspace(0.1, 0.9, 9)[:, None]
-        found.append([posterior["a"].mean(places), posterior["a"].deviation(places)])
+        found.append([posterior["a"].mean(places), posterior["a"].std(places)])
     np.testing.assert_allclose(found[0], found[1], rtol=2e-3, atol=2e-3)
 
 
@@ -444,9 +444,7 @@ def test_error_bars_of_what_was_learned_hold(case):
         if case == "complex"
         else np.sin(WAVE * x[:, 0]) + 2 * np.cos(2 * WAVE * x[:, 0])
     )
-    mean, deviation = (
-        np.asarray(each(x)) for each in (posterior["f"].mean, posterior["f"].deviation)
-    )
+    mean, deviation = (np.asarray(each(x)) for each in (posterior["f"].mean, posterior["f"].std))
     # Root mean square of f is 62, or 39: error bars say something, and what they say is true.
     assert np.median(deviation) < 15.0
     assert np.mean(np.abs(mean - truth) < 2.45 * deviation) > 0.9

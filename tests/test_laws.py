@@ -126,7 +126,7 @@ def test_a_law_of_a_known_argument_is_regression():
     variance = 0.7 - np.sum(cross * np.linalg.solve(matrix, cross.T).T, axis=1)
     found = posterior["f"]
     np.testing.assert_allclose(found.mean(at), mean, atol=1e-7)
-    np.testing.assert_allclose(found.deviation(at), np.sqrt(variance), rtol=1e-5)
+    np.testing.assert_allclose(found.std(at), np.sqrt(variance), rtol=1e-5)
     np.testing.assert_allclose(posterior.solution["f"](at), mean, atol=1e-7)
     step = 1e-4
     slope = (found.mean(at + step) - found.mean(at - step)) / (2 * step)
@@ -187,7 +187,7 @@ def test_laws_under_transformations():
 def test_a_range_that_is_too_small_is_said():
     small = rod(upper=0.4)
     solution = kp.solve(small, {"heat": 30, "ends": 2}, throw=False)
-    assert solution.result is kp.RESULT.outside_of_law
+    assert solution.result is kp.RESULTS.outside_of_law
     with pytest.raises(kp.SolveError, match="wider range"):
         kp.solve(small, {"heat": 30, "ends": 2})
     inside = jax.jit(
@@ -197,7 +197,7 @@ def test_a_range_that_is_too_small_is_said():
             ).code
         )
     )
-    assert int(inside(6.0)) == list(kp.RESULT).index(kp.RESULT.outside_of_law)
+    assert int(inside(6.0)) == list(kp.RESULTS).index(kp.RESULTS.outside_of_law)
 
 
 def test_starts_files_and_pictures_of_laws(tmp_path):

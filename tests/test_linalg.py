@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from kernelpde.errors import InputError
-from kernelpde.linear_solvers import LINEAR, Dense, _cholesky
+from kernelpde.linear_solvers import RESULTS as LINEAR
+from kernelpde.linear_solvers import Dense, _cholesky
 from kernelpde.linear_solvers._cholesky import _generic, _lapack, restored
 
 

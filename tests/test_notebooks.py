@@ -82,6 +82,48 @@ def test_notebooks_of_the_gallery_run(make, name, tmp_path):
     assert any("image/png" in output.get("data", {}) for output in done.cells[4].outputs)
 
 
+@pytest.fixture
+def gallery(monkeypatch):
+    monkeypatch.setattr(sys, "path", [str(DOCS), *sys.path])
+    import make_gallery
+
+    return make_gallery
+
+
+def test_pages_of_the_gallery_show_its_problems_and_what_was_measured(gallery):
+    for name, text in gallery.groups().items():
+        assert (DOCS / "gallery" / name).read_text() == text, "python docs/make_gallery.py groups"
+
+
+def test_formulas_of_docstrings_are_typeset(gallery):
+    written = gallery.typeset("    u_xx' + 2 e^(-t) = sin ωt in π < x,    u = 0 on it")
+    assert written == (
+        '<p class="equation"><span><i>u</i><sub><i>xx</i></sub>\u2032 + 2 '
+        "<i>e</i><sup>\u2212<i>t</i></sup> = sin <i>ω</i><i>t</i> in π &lt; <i>x</i>,</span>&emsp;"
+        "<span><i>u</i> = 0 on it</span></p>"
+    )
+
+
+SCRIPTS = sorted(path.stem for path in (ROOT / "examples").glob("*.py"))
+QUICK = ("plate",)
+"""Scripts that are run by every CI; the others take longer."""
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in SCRIPTS],
+)
+def test_scripts_of_the_gallery_print_what_their_pages_show(gallery, name, tmp_path, monkeypatch):
+    pytest.importorskip("matplotlib.pyplot").switch_backend("Agg")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(gallery, "GALLERY", tmp_path)
+    made = gallery.page(ROOT / "examples" / f"{name}.py")
+    assert words(made) == words((DOCS / "gallery" / f"{name}.md").read_text())
+    assert {path.name for path in tmp_path.glob("*.png")} == set(
+        re.findall(r"\]\((\S+png)\)", made)
+    )
+
+
 PAGES = ("accuracy", "faq", "shapes", "transformations")
 """Those whose code no other test runs; that of scaling.md takes hundreds of thousands of rows."""
 

@@ -23,7 +23,9 @@ COARSE = {"allen-cahn", "burgers-periodic", "kirsch"}
 def test_pages_are_short(name):
     text = (PAGES / f"{name.replace('-', '_')}.py").read_text()
     assert len(text.splitlines()) <= 60
-    assert headings()[name].summary.endswith(".")
+    heading, example = headings()[name], EXAMPLES[name]()
+    assert heading.summary.endswith(".")
+    assert (heading.points, heading.training) == (example.points, example.training)
 
 
 def test_at_least_forty_examples_in_groups():

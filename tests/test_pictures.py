@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 import kernelpde as kp
+from kernelpde.drawing import Panel, draw_panels
 from kernelpde.gauss_newton import grid_of
-from kernelpde.geometry import grid_over
+from kernelpde.geometry import Grid, grid_over
 from kernelpde.notebooks import as_html
 
 matplotlib = pytest.importorskip("matplotlib")
@@ -111,7 +112,7 @@ def test_line_shows_reference_and_band():
     solution = kp.solve(problem, {"equation": 12, "boundary": 2})
     figure = solution.plot(
         references={"u": lambda p: 0.5 * p[:, 0] * (1 - p[:, 0])},
-        deviations={"u": lambda p: np.full(len(p), 0.1)},
+        std={"u": lambda p: np.full(len(p), 0.1)},
     )
     axis = by_title(figure, "solution u")
     lines = {line.get_label(): line.get_xydata() for line in axis.get_lines()}
@@ -150,6 +151,48 @@ def test_learning_and_solving_draw_their_records():
     assert residuals["equation"][-1] == found.history[-1].residuals["equation"]
     drawn = found.solution.history.plot().axes[0].get_lines()[0].get_ydata()
     np.testing.assert_array_equal(drawn, [r.residuals["equation"] for r in found.solution.history])
+
+
+def drawn(values) -> tuple:
+    """A panel of these values on a wide domain: its colors and what their bar says."""
+    axes = {"x": np.linspace(0, 4, 9), "y": np.linspace(0, 1.6, 5)}
+    grid = Grid(("x", "y"), axes, {}, np.ones((9, 5), dtype=bool))
+    panel = Panel("solution u", values, label="u [m]", points={"a": np.array([[1.0, 1.0]])})
+    figure = draw_panels([panel], grid)
+    figure.canvas.draw()
+    axis = by_title(figure, "solution u")
+    (bar,) = axis.child_axes
+    return figure, axis, bar
+
+
+def test_powers_of_ten_stand_in_labels_of_colors():
+    x = np.linspace(0, 4, 9)[:, None] + np.zeros(5)
+    figure, axis, bar = drawn(2e-7 * x)
+    assert bar.get_ylabel() == r"u [m] ($\times 10^{-7}$)"
+    ticks = {t.get_text(): p for t, p in zip(bar.get_yticklabels(), bar.get_yticks(), strict=True)}
+    assert all(float(text) * 1e-7 == pytest.approx(place) for text, place in ticks.items())
+    assert not bar.yaxis.get_offset_text().get_text()
+    # The whole title is in the picture.
+    assert axis.title.get_window_extent().y1 <= figure.bbox.y1
+    _, _, bar = drawn(20 * x)
+    assert bar.get_ylabel() == "u [m]"
+
+
+def test_what_is_constant_looks_constant():
+    _, axis, _ = drawn(-3.0 + 1e-9 * np.random.default_rng(0).random((9, 5)))
+    low, high = axis.collections[0].get_clim()
+    assert high - low == pytest.approx(3e-3)
+    assert (low + high) / 2 == pytest.approx(-3.0)
+
+
+def test_lengthscales_of_coordinates_have_their_names():
+    strip = kp.Box(t=(0, 1), x=(0, 2))
+    problem = poisson(strip).with_kernels((kp.Gaussian([0.3, 0.6]),))
+    found = kp.learn(problem, {"equation": 30, "boundary": 20}, throw=False, max_steps=2)
+    lines = {line.get_label(): line.get_ydata() for line in found.plot().axes[2].get_lines()}
+    assert list(lines) == ["lengthscale in t", "lengthscale in x"]
+    last = found.history[-1].hyperparameters["u"]["lengthscale"]
+    np.testing.assert_array_equal([values[-1] for values in lines.values()], last)
 
 
 def test_recorded_residuals_are_those_at_validation_points():

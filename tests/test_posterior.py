@@ -61,19 +61,19 @@ def test_linear_problems_have_their_exact_posterior():
     np.testing.assert_allclose(posterior["u"].mean(x), phi @ mean, rtol=1e-8)
     np.testing.assert_allclose(posterior["u"].covariance(x), phi @ covariance @ phi.T, atol=1e-10)
     np.testing.assert_allclose(
-        posterior["u"].deviation(x), np.sqrt(np.diag(phi @ covariance @ phi.T)), rtol=1e-8
+        posterior["u"].std(x), np.sqrt(np.diag(phi @ covariance @ phi.T)), rtol=1e-8
     )
     slope = np.stack([0 * x, np.sqrt(3) + 0 * x, 2 * np.sqrt(3) * x, 3 * x**2, 0 * x], -1)[:, 0]
     np.testing.assert_allclose(
-        posterior["u"].d(0).deviation(x),
+        posterior["u"].d(0).std(x),
         np.sqrt(np.diag(slope @ covariance @ slope.T)),
         rtol=1e-8,
     )
     load = posterior.parameters["load"]
     assert load.mean == pytest.approx(0.5 + 2 * mean[4], rel=1e-8)
-    assert load.deviation == pytest.approx(2 * np.sqrt(covariance[4, 4]), rel=1e-8)
+    assert load.std == pytest.approx(2 * np.sqrt(covariance[4, 4]), rel=1e-8)
     low, high = load.interval(0.6826894921370859)
-    assert high - low == pytest.approx(2 * load.deviation, rel=1e-8)
+    assert high - low == pytest.approx(2 * load.std, rel=1e-8)
 
 
 def test_averages_under_the_posterior():
@@ -84,7 +84,7 @@ def test_averages_under_the_posterior():
     whole = kp.box_averages([[0.0]], [[1.0]])
     np.testing.assert_allclose(posterior["u"].mean(whole), [phi @ mean], rtol=1e-8)
     np.testing.assert_allclose(
-        posterior["u"].deviation(whole), [np.sqrt(phi @ covariance @ phi)], rtol=1e-8
+        posterior["u"].std(whole), [np.sqrt(phi @ covariance @ phi)], rtol=1e-8
     )
 
 
@@ -124,8 +124,8 @@ def test_many_deviations_are_as_good_as_one_by_one():
     places = np.random.default_rng(0).random((1500, 2))
     for field in ("u", "f"):
         functionals = posterior[field].functionals(places)
-        exact = np.asarray(posterior.exact_deviation(functionals))
-        many = np.asarray(posterior.deviation(functionals))
+        exact = np.asarray(posterior.exact_std(functionals))
+        many = np.asarray(posterior.std(functionals))
         np.testing.assert_allclose(many, exact, rtol=0.011, atol=1e-7 * exact.max())
 
 
@@ -140,7 +140,7 @@ def test_intervals_of_a_number_cover_it():
         load = kp.posterior(solution).parameters["load"]
         low, high = load.interval()
         inside += low <= 1.5 <= high
-        scores.append((load.mean - 1.5) / load.deviation)
+        scores.append((load.mean - 1.5) / load.std)
     assert 52 <= inside <= 60
     assert 0.75 < np.std(scores) < 1.25
 
@@ -171,7 +171,7 @@ def test_the_next_measurement_is_the_one_whose_refit_leaves_least():
     choice = kp.next_measurement(
         posterior, posterior["u"].functionals(candidates), 0.01, posterior["u"].functionals(grid)
     )
-    before = np.sum(np.asarray(posterior["u"].deviation(grid)) ** 2)
+    before = np.sum(np.asarray(posterior["u"].std(grid)) ** 2)
     for number, place in enumerate(candidates):
         extra = kp.Condition("extra", place[None], seen, noise=0.01, data={"y": [0.1]})
         more = kp.Problem(
@@ -180,7 +180,7 @@ def test_the_next_measurement_is_the_one_whose_refit_leaves_least():
             fields=[kp.Field("u", example.problem.fields[0].kernel), kp.Parameter("load", 0, 5.0)],
         )
         after = kp.posterior(kp.solve(more, example.points, linear_solver=solver))
-        left = np.sum(np.asarray(after["u"].deviation(grid)) ** 2)
+        left = np.sum(np.asarray(after["u"].std(grid)) ** 2)
         assert choice.gain[number] == pytest.approx(1 - left / before, rel=1e-4)
     assert choice.best == int(np.argmax(choice.gain))
 
@@ -193,7 +193,7 @@ def bump(x, u):
     return u.laplacian - jax.grad(jax.grad(peak))(x[0])
 
 
-@pytest.mark.parametrize("by", ["residual", "deviation"])
+@pytest.mark.parametrize("by", ["residual", "std"])
 def test_refined_points_go_where_the_residual_is_large(by):
     """u is a narrow bump at 0.7."""
     problem = kp.Problem(
@@ -234,11 +234,11 @@ def test_hyperparameters_that_are_not_known_widen_the_posterior():
     assert posterior.lost == 0.0
     grid = np.linspace(-0.3, 1.3, 30)[:, None]
     single = kp.posterior(learned.solution)
-    assert np.mean(posterior["u"].deviation(grid)) > np.mean(single["u"].deviation(grid))
+    assert np.mean(posterior["u"].std(grid)) > np.mean(single["u"].std(grid))
     # By another route: each member alone, with scipy's quadrature of its density.
     weights, place = posterior.weights, posterior["u"].functionals(grid[3:4])
     means = np.array([float(m.mean(place)[0]) for m in posterior.members])
-    spreads = np.array([float(m.deviation(place)[0]) for m in posterior.members])
+    spreads = np.array([float(m.std(place)[0]) for m in posterior.members])
 
     def density(value):
         return float(weights @ scipy.stats.norm.pdf(value, means, spreads))
@@ -254,7 +254,7 @@ def test_hyperparameters_that_are_not_known_widen_the_posterior():
     np.testing.assert_allclose(posterior["u"].mean(grid[3:4]), [mean], atol=1e-7)
     drawn = np.asarray(posterior["u"].samples(grid, jax.random.key(1), 20_000))
     covariance = np.asarray(posterior["u"].covariance(grid))
-    np.testing.assert_allclose(np.sqrt(np.diagonal(covariance)), posterior["u"].deviation(grid))
+    np.testing.assert_allclose(np.sqrt(np.diagonal(covariance)), posterior["u"].std(grid))
     scale = np.sqrt(np.outer(np.diagonal(covariance), np.diagonal(covariance)))
     np.testing.assert_allclose(np.cov(drawn.T) / scale, covariance / scale, atol=0.05)
     with pytest.warns(DeprecationWarning, match="posterior\\(learned\\)"):
@@ -276,7 +276,7 @@ def test_contraction_is_what_data_have_removed_of_the_variance():
     np.testing.assert_allclose(found, [exact, 0.0], atol=1e-9)
     example = string()
     load = kp.posterior(kp.solve(example.problem, example.points)).parameters["load"]
-    expected = 1.0 - (load.deviation / load.parameter.deviation) ** 2
+    expected = 1.0 - (load.std / load.parameter.std) ** 2
     np.testing.assert_allclose(load.contraction, expected, rtol=1e-12)
     assert 0.9 < load.contraction < 1.0
 

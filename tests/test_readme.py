@@ -67,7 +67,7 @@ def test_code_of_the_page_on_inverse_problems(capsys):
         exec(compile(block, "inverse.md", "exec"), names)
     assert re.match(r"1\.\d+ ± 0\.\d+ \(95%", capsys.readouterr().out)
     at = np.array([0.2, 0.4, 0.6])
-    mean, deviation = names["law"].mean(at), names["law"].deviation(at)
+    mean, deviation = names["law"].mean(at), names["law"].std(at)
     assert (np.abs(mean - (1 + at**2)) < 3 * deviation).all()
     assert (deviation < 0.15).all()
 
@@ -167,6 +167,12 @@ def test_figures_of_pages_come_from_results(monkeypatch):
         with_figures("{{ never-measured > ratio | .1f }}", "page")
     with pytest.raises(KeyError, match="step at M = 1300"):
         with_figures("{{ learning-speed > step at M = 1300 | .1f }}", "page")
+    monkeypatch.setattr("hooks.PRESENT", "0.2.3")
+    with pytest.raises(
+        ValueError, match=r"learning-speed\.json, which version 0\.1.*measure again"
+    ):
+        with_figures("{{ learning-speed > step at M = 1200 > ratio | .3f }}", "page")
+    monkeypatch.setattr("hooks.PRESENT", "0.1.3")
     for page in DOCS.glob("*.md"):
         assert "{{" not in with_figures(page.read_text(), page.name), page
 

@@ -39,7 +39,7 @@ def small_loss(kernel):
 
     training = rows({"equation": 40, "ends": 8, "initial": 10}, 0)
     validation = rows({"equation": 30, "ends": 6, "initial": 8}, 1)
-    weights = jnp.asarray(np.random.default_rng(2).uniform(0.5, 1.0, len(validation.target)))
+    weights = jnp.asarray(np.random.default_rng(2).uniform(0.5, 1.0, len(validation.rhs)))
     solver = DenseState(kp.Dense(nugget=1e-8, refinement=0))
     return Loss(Parameters.of(problem.kernels), training, validation, weights, solver, None)
 

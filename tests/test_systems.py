@@ -91,11 +91,11 @@ def test_low_rank_with_noise_and_damping_minimizes_what_it_should():
     blocks, rows = near_solution(GAUSSIAN, {"equation": 400, "boundary": 80}, 0)
     plan = chosen(kp.LowRank(1e-8), problem.kernels, problem.residuals, blocks).plan
     noise = jnp.asarray(np.random.default_rng(0).uniform(0.1, 1.0, 480))
-    few = jax.jit(lambda b: plan.solve(problem.kernels, rows, noise, b, 0))(rows.target)
+    few = jax.jit(lambda b: plan.solve(problem.kernels, rows, noise, b, 0))(rows.rhs)
     dense = DenseState(kp.Dense(1e-8, refinement=0))
-    all_ = dense.solve(problem.kernels, rows, noise, rows.target, 0)
-    size = float(jnp.max(jnp.abs(all_.image)))
-    np.testing.assert_allclose(few.image, all_.image, atol=1e-6 * size)
+    all_ = dense.solve(problem.kernels, rows, noise, rows.rhs, 0)
+    size = float(jnp.max(jnp.abs(all_.fitted)))
+    np.testing.assert_allclose(few.fitted, all_.fitted, atol=1e-6 * size)
     assert float(few.norm_squared) == pytest.approx(float(all_.norm_squared), rel=1e-5)
 
 
@@ -350,12 +350,12 @@ def test_standard_deviations_at_low_rank_are_those_of_dense(noisy):
 
     @eqx.filter_jit
     def conditioned(plan):
-        solved = plan.solve(problem.kernels, rows, rows.variance, rows.target, 0)
+        solved = plan.solve(problem.kernels, rows, rows.variance, rows.rhs, 0)
         return (
             jnp.sqrt(solved.variance(*arguments, left)),
             jnp.sqrt(solved.variance(*arguments, right)),
             solved.covariance(*arguments, left, right),
-            solved.energy(rows.target),
+            solved.energy(rows.rhs),
             jnp.diag(solved.covariance(*arguments, left, left)),
         )
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import kernelpde as kp
+from kernelpde.gauss_newton._between import _halfway
 
 LINE = kp.Box(x=(0.0, 1.0))
 WHERE = np.linspace(0.01, 0.99, 200)[:, None]
@@ -156,7 +157,7 @@ def test_a_solution_that_holds_at_its_points_alone_is_not_converged():
     with pytest.raises(kp.SolveError, match=r"'equation'.*stands alone") as caught:
         kp.solve(on_line(kp.Gaussian(0.002)), POINTS)
     solution = caught.value.solution
-    assert solution.result is kp.RESULT.not_met_between
+    assert solution.result is kp.RESULTS.not_met_between
     assert not solution.converged
     assert solution.between["equation"] > 0.3
     assert solution.between["ends"] is None
@@ -331,3 +332,89 @@ def test_what_is_named_like_data_has_a_value_by_default_and_gets_the_data():
     solution = kp.solve(problem, {"equation": 20})
     # u = 1 + x (1 - x) / 2.
     np.testing.assert_allclose(np.asarray(solution["u"](np.array([[0.5]]))), [1.125], atol=1e-6)
+
+
+def test_points_of_ones_own_are_looked_at_between():
+    """A kernel too narrow for its points meets the equation at them and nowhere else."""
+    bad = kp.solve(own_points(60, kp.Gaussian(0.004)), throw=False)
+    assert bad.result is kp.RESULTS.not_met_between
+    assert error(bad) > 0.1
+    assert bad.between["equation"] > 0.3
+    good = kp.solve(own_points(60, kp.Gaussian(0.3)))
+    assert error(good) < 1e-6
+    assert good.between["equation"] < 1e-4
+
+
+def test_places_between_points_of_a_grid_are_none_of_them():
+    """Halfway along a side of a cell, or in its middle."""
+    along = np.arange(9) / 8
+    points = np.stack(np.meshgrid(along, 3 * along, indexing="ij"), axis=-1).reshape(-1, 2)
+    problem = kp.Problem(
+        kp.Condition("equation", points, lambda x, u: u.laplacian + 2.0),
+        fields=[kp.Field("u", kp.Gaussian(1.0))],
+    )
+    block = _halfway(problem.residuals[0], problem.collocate()[0])
+    cells = 8 * np.asarray(block.points) / [1, 3]
+    nearest = np.sort(np.abs(cells - np.round(cells)), axis=1)
+    assert len(cells) > 60
+    np.testing.assert_allclose(nearest[:, 1], 0.5)
+    assert set(nearest[:, 0].round(9)) <= {0.0, 0.5}
+
+
+def test_summaries_say_where_nothing_is_known_between_points():
+    data = np.ones((60, 1))[:, 0]
+    inside = np.random.default_rng(2).uniform(0.01, 0.99, (60, 1))
+    problem = kp.Problem(
+        kp.Condition(
+            "equation", inside, lambda x, u, f: -u.d(0, 0) + u.value - f, data={"f": data}
+        ),
+        kp.Condition("ends", [[0.0], [1.0]], lambda x, u: u.value),
+        fields=[kp.Field("u", kp.Gaussian(0.3))],
+    )
+    solution = kp.solve(problem)
+    assert solution.between["equation"] is None
+    (line,) = [line for line in repr(solution).splitlines() if "  equation:" in line]
+    assert line.endswith("; not known between them")
+    noisy = problem.with_conditions(
+        [
+            kp.Condition("equation", LINE.interior, lambda x, u: -u.d(0, 0) + u.value - 1.0),
+            problem.conditions[1],
+            kp.Condition("data", inside, lambda x, u, y: u.value - y, noise=0.1, data={"y": data}),
+        ]
+    )
+    assert "not known" not in "".join(
+        line for line in repr(kp.solve(noisy, {"equation": 20})).splitlines() if "data:" in line
+    )
+
+
+@pytest.mark.parametrize(
+    ("solver", "lengthscale"),
+    [
+        (kp.Dense(), 0.003),
+        (kp.Dense(), 0.3),
+        # Short lengthscales are refused by it before there is a solution.
+        (kp.LowRank(), 0.3),
+        (kp.Sparse(), 0.003),
+        (kp.Sparse(), 0.3),
+    ],
+)
+def test_points_of_ones_own_on_a_circle_and_with_every_solver(solver, lengthscale):
+    """Good and bad kernels are told apart, for a complex field on a circle."""
+    circle = kp.Box(x=(0.0, 1.0), periodic="x")
+    inside = np.random.default_rng(4).uniform(0.0, 1.0, (60, 1))
+    kernel = (
+        kp.Matern(4.5, lengthscale) if isinstance(solver, kp.Sparse) else kp.Gaussian(lengthscale)
+    )
+
+    def turning(x, u):
+        return -u.d("x", "x") + u.value - (1 + 4 * jnp.pi**2) * jnp.exp(2j * jnp.pi * x[0])
+
+    problem = kp.Problem(
+        kp.Condition("equation", kp.PointCloud(inside), turning),
+        kp.Condition("somewhere", circle.interior, turning),
+        fields=[kp.ComplexField("u", kernel)],
+    )
+    solution = kp.solve(problem, {"somewhere": 1}, linear_solver=solver, throw=False)
+    assert (solution.between["equation"] < 0.05) == (lengthscale > 0.1)
+    if lengthscale < 0.1:
+        assert not solution.converged

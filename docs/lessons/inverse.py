@@ -45,7 +45,7 @@ problem = kp.Problem(
         noise=0.02,
         data={"reading": wells["c"]},
     ),
-    fields=[kp.Field("c", 1.0 * kp.Gaussian(0.5)), kp.Parameter("r", mean=1.0, deviation=1.0)],
+    fields=[kp.Field("c", 1.0 * kp.Gaussian(0.5)), kp.Parameter("r", mean=1.0, std=1.0)],
 )
 
 # %% [markdown]
@@ -63,7 +63,7 @@ print(known)
 # %%
 rate = known.parameters["r"]
 low, high = rate.interval()
-print(f"decay rate {rate.mean:.3f} ± {rate.deviation:.3f}, 95% between {low:.3f} and {high:.3f}")
+print(f"decay rate {rate.mean:.3f} ± {rate.std:.3f}, 95% between {low:.3f} and {high:.3f}")
 
 # %% [markdown]
 # The readings were made with $r = 0.8$. The band in the picture is the 95% interval of the
@@ -113,7 +113,7 @@ varying = kp.Problem(
 )
 field = kp.posterior(kp.learn(varying, {"transport": 60, "inlet": 1, "outlet": 1}))
 for x in (0.5, 1.5, 2.5):
-    s, spread = (float(f([[x]])[0]) for f in (field["s"].mean, field["s"].deviation))
+    s, spread = (float(f([[x]])[0]) for f in (field["s"].mean, field["s"].std))
     print(f"r({x}) = {1 + s:.2f} ± {spread:.2f}")
 
 # %% [markdown]

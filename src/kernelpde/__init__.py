@@ -31,7 +31,7 @@ if _TYPE_CHECKING:
     from kernelpde.evolve import Evolution as Evolution
     from kernelpde.evolve import march as march
     from kernelpde.exporting import export as export
-    from kernelpde.gauss_newton import RESULT as RESULT
+    from kernelpde.gauss_newton import RESULTS as RESULTS
     from kernelpde.gauss_newton import Discretization as Discretization
     from kernelpde.gauss_newton import GaussNewton as GaussNewton
     from kernelpde.gauss_newton import LevenbergMarquardt as LevenbergMarquardt
@@ -77,7 +77,6 @@ if _TYPE_CHECKING:
     from kernelpde.learning import L1 as L1
     from kernelpde.learning import L2 as L2
     from kernelpde.learning import LBFGS as LBFGS
-    from kernelpde.learning import LEARNING as LEARNING
     from kernelpde.learning import HeldOut as HeldOut
     from kernelpde.learning import KFold as KFold
     from kernelpde.learning import Learned as Learned
@@ -114,7 +113,7 @@ _HOMES = {
     "evolve": "Evolution march",
     "exporting": "export",
     "gauss_newton": (
-        "RESULT Discretization GaussNewton LevenbergMarquardt Solution discretize load_solution "
+        "RESULTS Discretization GaussNewton LevenbergMarquardt Solution discretize load_solution "
         "save_solution"
     ),
     "geometry": (
@@ -129,7 +128,7 @@ _HOMES = {
         "RationalQuadratic Warped freeze hyperparameters"
     ),
     "learning": (
-        "L1 L2 LBFGS LEARNING HeldOut KFold Learned LearningRecord LeaveOneOutPredictive "
+        "L1 L2 LBFGS HeldOut KFold Learned LearningRecord LeaveOneOutPredictive "
         "LogNormal Optax Resampled learn paper_adam"
     ),
     "linear_solvers": "Automatic Dense LowRank Sparse",
@@ -150,6 +149,8 @@ _PUBLIC: list[str] = sorted(("__version__", *_SUBPACKAGES, *_MODULE_OF))
 __all__ = _PUBLIC  # pyright: ignore[reportUnsupportedDunderAll]
 
 _MOVED = {
+    "RESULT": "RESULTS",
+    "LEARNING": "learning.RESULTS",
     "Fresh": "Resampled",
     "Folds": "KFold",
     "Predictive": "LeaveOneOutPredictive",

@@ -50,8 +50,8 @@ _RUNGS = np.unique([int(step * decade) for decade in (1, 10, 100, 1000) for step
 others compile no more than these."""
 
 _KEPT = 120
-"""So many programs are kept. Each takes 150 to 240 memory maps of a process; Linux grants 65,530:
-without a limit a process dies after about 270 of them."""
+"""Maximum number of programs in memory. Each takes 150 to 240 memory maps of a process; Linux
+grants 65,530: without a limit a process dies after about 270 of them."""
 
 
 class _Static(eqx.Module):

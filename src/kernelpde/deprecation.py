@@ -11,8 +11,8 @@ from kernelpde.errors import InputError
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
-_INNER = ("kernelpde", "jaxtyping", "beartype")
-"""Where a call passes through before it is ours: the last two check types."""
+_INNER = ("kernelpde", "jaxtyping", "beartype", "equinox")
+"""Where a call passes through before it is ours: the last three check types and make modules."""
 
 
 def warn_moved(old: str, new: str) -> None:
@@ -46,6 +46,44 @@ def adapted(
         return call
 
     return wrap
+
+
+def renamed_arguments(**names: str) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
+    """Take keyword arguments by the names they had before, with a warning.
+
+    **Arguments:**
+
+    - `**names`: the present name by the earlier one.
+    """
+    return adapted(lambda owner, given: renamed(owner, given, names))
+
+
+def earlier_names(**names: str) -> Callable[[type[_R]], type[_R]]:
+    """Let a class answer to names of attributes and arguments that it had before, with a warning.
+
+    **Arguments:**
+
+    - `**names`: the present name by the earlier one.
+    """
+
+    def wrap(kind: type[_R]) -> type[_R]:
+        begin = kind.__init__
+
+        @functools.wraps(begin)
+        def init(self: _R, *args: Any, **kwargs: Any) -> None:
+            begin(self, *args, **renamed(kind.__name__, kwargs, names))
+
+        kind.__init__ = init
+        for old, new in names.items():
+            setattr(kind, old, property(functools.partial(_moved_attribute, old, new)))
+        return kind
+
+    return wrap
+
+
+def _moved_attribute(old: str, new: str, owner: Any) -> Any:
+    warn_moved(f"{type(owner).__name__}.{old}", f"{type(owner).__name__}.{new}")
+    return getattr(owner, new)
 
 
 def renamed(owner: str, given: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:

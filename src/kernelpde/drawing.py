@@ -14,6 +14,7 @@ from kernelpde.geometry import Grid
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.colorbar import Colorbar
     from matplotlib.figure import Figure
 
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -29,6 +30,10 @@ STYLE: Any = {
     "figure.dpi": 110,
     "savefig.dpi": 150,
 }
+
+_CONSTANT = 1e-3
+"""Values that differ by less than this part of their size are constant: enlarged they would show
+nothing but errors."""
 
 Kind = Literal["values", "sizes", "decades"]
 
@@ -80,13 +85,15 @@ def draw_panels(
     plt = pyplot()
     columns = min(len(panels), 4) if len(panels) % 4 == 0 or len(panels) < 4 else 3
     rows = -(-len(panels) // columns)
-    # A row is as high as its pictures: a long channel would leave most of it white.
-    height = 0.9 + 2.0 * np.clip(height_ratio(grid) or 1.0, 0.45, 1.4)
+    # A row is as high as its pictures, with titles and labels: a long channel would leave most of
+    # it white. Names of points stand below, three in a line.
+    marked = max(len(panel.points) for panel in panels) if len(grid.axes) == 2 else 0
+    height = 1.0 + 2.0 * np.clip(height_ratio(grid) or 1.0, 0.4, 1.4) + 0.16 * -(-marked // 3)
     with plt.rc_context(STYLE):
         figure, axes = plt.subplots(
             rows,
             columns,
-            figsize=(3.3 * columns + 0.4, height * rows),
+            figsize=(3.3 * columns + 0.4, height * rows + (0.2 if grid.held else 0.0)),
             squeeze=False,
             layout="constrained",
         )
@@ -160,7 +167,7 @@ def _draw_plane(axis: "Axes", panel: Panel, grid: Grid, units: Mapping[str, str]
     beside = axis.inset_axes((1.04, 0.0, 0.05, 1.0))
     bar = axis.figure.colorbar(mesh, cax=beside, label=panel.label)
     if panel.kind != "decades":
-        bar.ax.ticklabel_format(scilimits=(-2, 3))
+        _number(bar, low, high, panel.label)
     for (mark, points), color in zip(panel.points.items(), ("black", *COLORS[1:]), strict=False):
         size = float(np.clip(60 / np.sqrt(max(len(points), 1)), 1.0, 5.0))
         axis.plot(
@@ -184,9 +191,22 @@ def _draw_plane(axis: "Axes", panel: Panel, grid: Grid, units: Mapping[str, str]
     axis.set_aspect("auto" if height_ratio(grid) is None else "equal")
 
 
+def _number(bar: "Colorbar", low: float, high: float, label: str) -> None:
+    """Ticks of few digits. A power of ten is part of the label: above, it would meet the title."""
+    size = max(abs(low), abs(high))
+    power = int(np.floor(np.log10(size))) if size > 0 else 0
+    if -3 < power < 3:
+        power = 0
+    bar.ax.yaxis.set_major_formatter(lambda value, _: f"{value / 10.0**power:.6g}")
+    if power:
+        bar.set_label(rf"{label} ($\times 10^{{{power}}}$)".strip())
+
+
 def colors_between(low: float, high: float) -> dict[str, Any]:
-    """Colors for values of either sign, white at zero, or of one sign."""
+    """Colors for values of either sign, white at zero, or of one sign; constants look constant."""
     size = max(-low, high)
+    if high - low < _CONSTANT * size:
+        low, high = (low + high - _CONSTANT * size) / 2, (low + high + _CONSTANT * size) / 2
     if low < 0.0 < high and min(-low, high) > 0.05 * size:
         return {"cmap": "RdBu_r", "vmin": -size, "vmax": size}
     return {"cmap": "viridis", "vmin": low, "vmax": high}

@@ -34,7 +34,7 @@ class InputError(KernelPDEError, ValueError):
 
 
 class FileError(KernelPDEError, OSError):
-    """A file cannot be written; the one that was there before is as it was.
+    """A file cannot be read or written; an existing file is left unchanged.
 
     **Example:**
 

@@ -25,9 +25,9 @@ def export(
     at: Mapping[str, float] | None = None,
     extra: Mapping[str, Callable[[np.ndarray], np.ndarray]] | None = None,
 ) -> Path:
-    """Write the fields of a solution on a grid, or at points of your own.
+    """Write the fields of a solution on a grid, or at given points.
 
-    The ending of the name says how: `.npz` for numpy; `.csv` for anything, one row per point;
+    The file extension sets the format: `.npz` for numpy; `.csv` for anything, one row per point;
     `.nc` for NetCDF with named dimensions, as xarray reads it; `.vtu` for ParaView, quadrilaterals
     or hexahedra on a grid and single points otherwise.
 
@@ -40,7 +40,7 @@ def export(
     - `resolution`: points along each coordinate of the grid, one number or one for each.
     - `at`: coordinates to hold, for a slice.
     - `extra`: further functions of points by name, for example
-      `{"deviation": posterior["u"].deviation}`.
+      `{"std": posterior["u"].std}`.
 
     **Example:**
 

@@ -25,7 +25,7 @@ def dense_bytes(rows: int, matrices: float) -> float:
 
 
 def fits(rows: int, matrices: float) -> bool:
-    """Whether dense matrices of so many rows fit into the memory of this machine."""
+    """Whether dense matrices with that number of rows fit into the memory of this machine."""
     available = physical_bytes()
     return available is None or dense_bytes(rows, matrices) <= _USABLE * available
 

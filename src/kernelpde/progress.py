@@ -43,7 +43,7 @@ class JSONLines:
 
     **Arguments:**
 
-    - `path`: the file; lines already there stay, so that a run that is resumed goes on in it.
+    - `path`: the file; existing lines are kept, so that a resumed run appends to it.
     """
 
     def __init__(self, path: str | Path):
@@ -56,7 +56,7 @@ class JSONLines:
 
 
 class Logging:
-    """Tells Python's `logging` of each step.
+    """Logs each step with Python's `logging`.
 
     **Arguments:**
 

@@ -104,12 +104,12 @@ class Table:
 def read_table(source: Any) -> Table:
     """Measurements from a CSV file, an `xarray.Dataset` or `DataArray`, or a `pandas.DataFrame`.
 
-    A file needs a line of names above its columns; empty cells, `NA` and the like are missing. Of
-    xarray each variable and each coordinate becomes a column, one row per place of the grid.
+    A file needs a header line with the column names; empty cells, `NA` and the like are missing
+    values. Each variable and coordinate of xarray becomes a column, one row per grid point.
 
     **Arguments:**
 
-    - `source`: the name of the file, or what is in memory.
+    - `source`: the name of the file, or the object in memory.
 
     **Example:**
 

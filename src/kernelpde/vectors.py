@@ -1,8 +1,8 @@
-"""Vector fields made of scalar ones: of components, as a curl, as a gradient.
+"""Vector fields from scalar ones: by components, as a curl, as a gradient.
 
-In a residual they are made of what it is given, `u = kp.vectors.curl(psi)`, of a solution of its
-fields, `kp.vectors.curl(solution["psi"])`. A curl of a Gaussian process is one whose kernel is made
-of second derivatives of a scalar one, and whose divergence is zero everywhere.
+They are built from the arguments of a residual, `u = kp.vectors.curl(psi)`, or from the fields of a
+solution, `kp.vectors.curl(solution["psi"])`. The curl of a Gaussian process is a Gaussian process
+with zero divergence, whose kernel consists of second derivatives of a scalar kernel.
 """
 
 import operator

@@ -7,28 +7,30 @@ import numpy as np
 
 from kernelpde.checking import real_number, whole_number
 from kernelpde.compiling import traced
+from kernelpde.deprecation import earlier_names
 from kernelpde.errors import InputError
 from kernelpde.gauss_newton import Start, check_problem
 from kernelpde.problem import Problem
 
 
+@earlier_names(deviations="std")
 @dataclass(frozen=True)
 class Accuracy:
-    """An accuracy, and what may be spent on it.
+    """A target accuracy, with limits on time and size.
 
     **Arguments:**
 
-    - `relative`: the error of each field, in root mean square relative to the field's own. For
-      problems without noise.
-    - `at_most`: seconds after which no further level is begun that would take longer; as long as it
-      takes if left out.
-    - `max_rows`: of the linear systems; a few thousand take seconds. The first level has some
-      hundred and is always solved.
-    - `deviations`: the error that points add to each unknown, in posterior standard deviations. For
-      problems with noisy data, where nothing can be as accurate as one likes.
+    - `relative`: the root mean square error of each field, relative to the root mean square of the
+      field. For problems without noise.
+    - `at_most`: time limit in seconds: a further level that is expected to exceed it is not
+      started. No limit by default.
+    - `max_rows`: maximum number of rows of the linear systems; a few thousand take seconds. The
+      first level is small and is always solved.
+    - `std`: the discretization error of each unknown, in posterior standard deviations. For
+      problems with noisy data, where noise limits the accuracy.
 
-    A field that should be zero and is so only up to rounding has no relative accuracy: the result
-    is then that none was reached.
+    A field that is zero up to rounding has no relative accuracy: the accuracy then counts as not
+    reached.
 
     **Example:**
 
@@ -42,12 +44,12 @@ class Accuracy:
     relative: float | None = None
     at_most: float | None = None
     max_rows: int = 5000
-    deviations: float = 0.2
+    std: float = 0.2
 
     def __post_init__(self):
         if self.relative is not None:
             real_number("Accuracy", "relative", self.relative, above=0, at_most=1)
-        real_number("Accuracy", "deviations", self.deviations, above=0)
+        real_number("Accuracy", "std", self.std, above=0)
         if self.at_most is not None:
             real_number("Accuracy", "at_most", self.at_most, above=0)
         whole_number("Accuracy", "max_rows", self.max_rows, at_least=1)
@@ -84,11 +86,11 @@ def checked(
         raise InputError(
             "solve: an accuracy is for conditions that hold exactly; with noise the posterior says "
             "how far off the solution may be. Ask for points that add little to that, "
-            "accuracy=Accuracy(deviations=0.2)."
+            "accuracy=Accuracy(std=0.2)."
         )
     if not is_noisy(problem) and asked.relative is None:
         raise InputError(
-            "solve: without noisy data there are no posterior deviations to compare to. Write "
-            "accuracy=1e-6, the relative error of each field."
+            "solve: without noisy data there are no posterior standard deviations to compare to. "
+            "Write accuracy=1e-6, the relative error of each field."
         )
     return problem if inputs is None else problem.with_inputs(inputs), start

@@ -10,12 +10,12 @@ from jaxtyping import Array
 
 from kernelpde.adaptive._accuracy import Accuracy, checked
 from kernelpde.adaptive._counts import counts
-from kernelpde.adaptive._deviations import part_of_deviation
 from kernelpde.adaptive._grading import graded, singular_places
+from kernelpde.adaptive._uncertainty import error_in_std
 from kernelpde.deprecation import adapted
 from kernelpde.errors import SolveError
 from kernelpde.gauss_newton import (
-    RESULT,
+    RESULTS,
     Discretization,
     Points,
     Solution,
@@ -34,7 +34,7 @@ _FIRST = {1: 12.0, 2: 7.0, 3: 4.5}
 lengthscales can be tried."""
 
 _MORE = 2.0
-"""So many times more points from level to level."""
+"""Growth of the number of points from level to level."""
 
 _STEPS = 4
 """Steps of learning on a level that begins with the kernels of the last."""
@@ -71,46 +71,46 @@ def solve(
     throw: bool = True,
     callback: Callable[[Any], None] | None = None,
 ) -> Solution:
-    """Find the fields of least norm that meet the conditions of a problem at points.
+    """Find the fields of minimum norm that satisfy the conditions of a problem at points.
 
-    Minimizes ‖u‖² over the kernels' spaces subject to F(u) = 0 at the points, equation (gp_pde) of
-    the paper, or with noisy conditions ½ ‖u‖² + ½ Σ Fᵢ² / σᵢ², by Gauss-Newton steps.
+    Minimizes the RKHS norm ‖u‖² subject to F(u) = 0 at the points, or with noisy conditions
+    ½ ‖u‖² + ½ Σ Fᵢ² / σᵢ², by Gauss-Newton steps.
 
-    Either at given points with the kernels as they are, or to an accuracy: then kernels are learned
-    and points drawn level by level, twice as many each time, until the estimated error is below it.
+    Solves either at given points with the given kernels, or to a given accuracy: then kernels are
+    learned and the number of points is doubled until the estimated error is below it.
 
     **Arguments:**
 
-    - `problem`: fields with their kernels, and conditions; or a `Discretization` of it, which has
-      points and a solver.
-    - `points`: for each condition how many points to draw, or the points themselves; or what
-      `problem.collocate` has drawn.
-    - `accuracy`: of each field, in root mean square relative to the field's own, instead of points;
-      `Accuracy(1e-6, at_most=60.0)` for at most a minute; with noisy data
-      `Accuracy(deviations=0.2)`, of the posterior standard deviation of each unknown.
-    - `inputs`: values for some of the inputs of the problem, instead of those it has.
-    - `start`: a solution to begin with, of a problem with the same fields, at any points; or for
+    - `problem`: fields with their kernels, and conditions; or a `Discretization`, which includes
+      points and a linear solver.
+    - `points`: for each condition the number of points to draw, or an array of points; or the
+      result of `problem.collocate`.
+    - `accuracy`: instead of points, the root mean square error of each field, relative to the
+      root mean square of the field; `Accuracy(1e-6, at_most=60.0)` for at most a minute; with noisy
+      data `Accuracy(std=0.2)`, in posterior standard deviations of each unknown.
+    - `inputs`: values that replace some of the inputs of the problem.
+    - `start`: initial guess: a solution of a problem with the same fields, at any points; or for
       some fields a function of a point, `{"u": lambda x: x[0] ** 2}`; or nonlinear jet entries at
-      the points of each condition. Zero if left out.
+      the points of each condition. Zero by default.
     - `seed`: of the random points.
-    - `sampling`: how to draw them, one of `kernelpde.geometry.METHODS`. The default is even; the
-      paper's points are `"uniform"`, which costs about a factor of two in accuracy.
-    - `solver`: `LevenbergMarquardt()` by default; `GaussNewton()` for undamped steps. It has the
+    - `sampling`: how to draw them, one of `kernelpde.geometry.METHODS`. The default is evenly
+      spread; the paper uses `"uniform"`, which costs about a factor of two in accuracy.
+    - `solver`: `LevenbergMarquardt()` by default; `GaussNewton()` for undamped steps. It sets the
       tolerance.
-    - `linear_solver`: with its nugget and refinement; `Automatic()` by default, which is `Dense()`
-      up to some thousand rows.
-    - `max_steps`: largest number of steps, each with one factorization; with an accuracy of the
+    - `linear_solver`: sets nugget and refinement; `Automatic()` by default, which is `Dense()` up
+      to 6000 rows.
+    - `max_steps`: maximum number of steps, each with one factorization; with an accuracy, for the
       solve of each level.
     - `throw`: raise `SolveError` if the iteration does not converge or the accuracy is not reached,
-      instead of returning what was.
-    - `callback`: called with a `Record` after every step; with an accuracy with every
+      instead of returning the solution so far.
+    - `callback`: called with a `Record` after every step; with an accuracy, with every
       `LearningRecord` of a level, and then with the records of its solve.
 
     **Returns:**
 
-    A `Solution`. Inside of `jax.jit`, `jax.vmap` and derivatives it is made of traced arrays: its
-    fields, `parameters` and `converged` can be used there as anywhere. Derivatives are those of the
-    solution, by the implicit function theorem, in inputs, data and hyperparameters of kernels.
+    A `Solution`. Inside `jax.jit`, `jax.vmap` and `jax.grad` it consists of traced arrays: its
+    fields, `parameters` and `converged` can be used as usual. Derivatives with respect to inputs,
+    data and kernel hyperparameters are computed by the implicit function theorem.
 
     **Example:**
 
@@ -255,25 +255,25 @@ def _solved(problem: Problem, points: Points, start: Start | None, ways: _Ways) 
 
 
 def _wanted(asked: Accuracy) -> float:
-    return asked.deviations if asked.relative is None else asked.relative
+    return asked.std if asked.relative is None else asked.relative
 
 
 def _error(solution: Solution, asked: Accuracy) -> float:
     """The estimated error in the units that it was asked for in."""
     relative = asked.relative is not None
-    return solution.error_estimate.largest if relative else part_of_deviation(solution)
+    return solution.error_estimate.largest if relative else error_in_std(solution)
 
 
 def _limited(best: Solution, asked: Accuracy, why: str) -> Solution:
     """The best solution, with a result that says that it is not as good as asked for."""
-    code = code_of(RESULT.accuracy_limit) if best.converged else best.code
+    code = code_of(RESULTS.accuracy_limit) if best.converged else best.code
     solution = replace(best, code=code)
     vars(solution)["error_estimate"] = best.error_estimate
     return _with_reason(solution, f"{_goal(asked)} was asked for, and is not reached: {why}.")
 
 
 def _goal(asked: Accuracy) -> str:
-    return f"{asked.relative:.0e}" if asked.relative else f"{asked.deviations:g} deviations"
+    return f"{asked.relative:.0e}" if asked.relative else f"{asked.std:g} std"
 
 
 def _with_reason(solution: Solution, reason: str) -> Solution:

@@ -23,23 +23,29 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object; errors too.")]
-Out = Annotated[Path | None, typer.Option(help="Directory for results; made if need be.")]
-Seed = Annotated[int, typer.Option(help="Seed of all random numbers: points, data, weights.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object, also for errors.")]
+Out = Annotated[Path | None, typer.Option(help="Directory for the results; created if missing.")]
+Seed = Annotated[int, typer.Option(help="Random seed for points, data and weights.")]
 Source = Annotated[
-    str, typer.Argument(metavar="NAME|FILE.py", help="A gallery problem, or a file with yours.")
+    str, typer.Argument(metavar="NAME|FILE.py", help="A problem of the gallery, or a Python file.")
 ]
 Results = Annotated[
-    Path, typer.Argument(metavar="DIR|FILE", help="What --out was, or a file in it.")
+    Path, typer.Argument(metavar="DIR|FILE", help="The directory of --out, or a file in it.")
 ]
-At = Annotated[list[str] | None, typer.Option(help="COORDINATE=VALUE to hold; may be repeated.")]
-Points = Annotated[list[str] | None, typer.Option(help="CONDITION=COUNT; may be repeated.")]
-Lengthscale = Annotated[float | None, typer.Option(help="Of the kernel; learning begins with it.")]
+At = Annotated[list[str] | None, typer.Option(help="COORDINATE=VALUE of a slice; may be repeated.")]
+Points = Annotated[
+    list[str] | None, typer.Option(help="Number of points, CONDITION=COUNT; may be repeated.")
+]
+Lengthscale = Annotated[
+    float | None, typer.Option(help="Lengthscale of the kernel; learning starts there.")
+]
 Optimizer = Annotated[str, typer.Option(help="default, or adam for the published algorithm.")]
 Resolution = Annotated[int | None, typer.Option(help="Points along each coordinate.")]
 MaxSteps = Annotated[
     int | None,
-    typer.Option(help="Largest number of steps: of learning, or of Gauss-Newton with --no-learn."),
+    typer.Option(
+        help="Maximum number of learning steps, or of Gauss-Newton steps with --no-learn."
+    ),
 ]
 
 
@@ -54,7 +60,8 @@ def _show_version(asked: bool) -> bool:
 def _root(
     verbose: Annotated[bool, typer.Option("--verbose", help="Log every step.")] = False,
     version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Say which.")
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version."),
     ] = False,
 ) -> None:
     """Nonlinear PDEs with Gaussian processes that learn their own kernel."""
@@ -71,40 +78,44 @@ def solve(
         bool | None,
         typer.Option(
             "--learn/--no-learn",
-            help="Learn the kernel first: yes, unless --accuracy is given or time is in windows.",
+            help="Learn the kernel first. Default: yes, unless --accuracy is given or time is "
+            "split into windows.",
             show_default=False,
         ),
     ] = None,
     accuracy: Annotated[
-        float | None, typer.Option(help="Relative error; points and kernel are chosen for it.")
+        float | None,
+        typer.Option(help="Relative error to reach; points and kernel are chosen for it."),
     ] = None,
     points: Points = None,
     seed: Seed = 0,
     out: Out = None,
     lengthscale: Lengthscale = None,
     kernels: Annotated[
-        str | None, typer.Option(help="File of hyperparameters to begin with.")
+        str | None, typer.Option(help="File of hyperparameters to start from.")
     ] = None,
     save_kernels: Annotated[
-        str | None, typer.Option(help="File to keep the hyperparameters in.")
+        str | None, typer.Option(help="File to save the hyperparameters to.")
     ] = None,
     optimizer: Optimizer = "default",
     max_steps: MaxSteps = None,
     sampling: Annotated[
-        str | None, typer.Option(help="uniform, as in the paper, sobol, halton, poisson, grid.")
+        str | None,
+        typer.Option(help="Points: halton, sobol, poisson, grid, or uniform (the paper)."),
     ] = None,
-    method: Annotated[str, typer.Option(help="damped or plain Gauss-Newton.")] = "damped",
+    method: Annotated[str, typer.Option(help="Gauss-Newton: damped or plain.")] = "damped",
     nugget: Annotated[
-        float | None, typer.Option(help="Relative to the diagonal; 1e-12, with data 1e-10.")
+        float | None,
+        typer.Option(help="Relative to the diagonal. Default: 1e-12, with data 1e-10."),
     ] = None,
     refinement: Annotated[int, typer.Option(help="Sweeps of iterative refinement.")] = 2,
     as_json: Json = False,
 ) -> None:
-    """Solve a problem, its kernel learned, and compare with its reference if it has one.
+    """Learn the kernel, solve the problem, and compare with its reference if it has one.
 
-    With --out the solution, a report and pictures are kept, and the state after every step of
-    learning or window of time: the same command, or `kernelpde resume`, goes on after an
-    interruption.
+    With --out, the solution, a report and pictures are saved, and so is the state after every
+    learning step or time window: after an interruption the same command, or `kernelpde resume`,
+    continues from there.
     """
     from kernelpde.cli._results import finished
 
@@ -134,11 +145,11 @@ def solve(
 def resume(
     results: Results,
     max_steps: Annotated[
-        int | None, typer.Option(help="Another limit, for a run that ended at its own.")
+        int | None, typer.Option(help="A new limit, for a run that reached its own.")
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Continue a run that was stopped: the result is the same as without the stop."""
+    """Continue an interrupted run. The result is the same as without the interruption."""
     from kernelpde.cli._results import resumed
 
     resumed(results, max_steps, as_json)
@@ -150,14 +161,12 @@ def plot(
     at: At = None,
     out: Out = None,
     resolution: Resolution = None,
-    animate: Annotated[
-        bool, typer.Option("--animate", help="Also a GIF over time, of one field or several.")
-    ] = False,
+    animate: Annotated[bool, typer.Option("--animate", help="Also write a GIF over time.")] = False,
     as_json: Json = False,
 ) -> None:
     """Plot a saved solution: fields, errors, standard deviations, residuals, lengthscales.
 
-    Pictures that are there already stay: new ones get a number.
+    Existing pictures are kept: new ones get a number.
     """
     from kernelpde.cli._results import plotted
 
@@ -169,12 +178,12 @@ def plot(
 @app.command(name="export")
 def write_export(
     results: Results,
-    target: Annotated[Path, typer.Argument(help="Ends in .npz, .csv, .nc, .vtu.")],
+    target: Annotated[Path, typer.Argument(help="File name, ending in .npz, .csv, .nc or .vtu.")],
     at: At = None,
     resolution: Resolution = None,
     as_json: Json = False,
 ) -> None:
-    """Write a saved solution for another program."""
+    """Export a saved solution for another program."""
     from kernelpde.cli._results import exported
 
     path = exported(results, target, _pairs(at, float, "COORDINATE=VALUE", "z=0.5"), resolution)
@@ -183,10 +192,10 @@ def write_export(
 
 @app.command()
 def examples(
-    group: Annotated[str | None, typer.Option(help="Only those of a group.")] = None,
+    group: Annotated[str | None, typer.Option(help="Only this group.")] = None,
     as_json: Json = False,
 ) -> None:
-    """List the gallery."""
+    """List the problems of the gallery."""
     from kernelpde.cli._facts import listed_examples
 
     listed_examples(group, as_json)
@@ -194,10 +203,12 @@ def examples(
 
 @app.command()
 def doctor(
-    rows: Annotated[int | None, typer.Option(help="Number of conditions times points.")] = None,
+    rows: Annotated[
+        int | None, typer.Option(help="Size of the system: residuals times points.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
-    """Report what this machine has, and what a problem of some size would take."""
+    """Report devices, precision and versions; with --rows, the memory and time of a size."""
     from kernelpde.cli._doctor import diagnosis
     from kernelpde.cli._facts import show_facts
 
@@ -215,7 +226,7 @@ def bench(
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
-    """Time a solve and a learning step here, in units of one LAPACK Cholesky factorization."""
+    """Time a solve and a learning step on this machine, relative to one LAPACK Cholesky."""
     from kernelpde.cli._bench import measured, show_times
 
     facts = measured(rows, seed)
@@ -231,17 +242,19 @@ def run_reproduce(
         list[str] | None,
         typer.Argument(
             metavar="[NAME]...",
-            help="Of sensitivity, elliptic, elliptic-additive, schrodinger, gray-scott, eikonal, "
-            "burgers, darcy.",
+            help="One or more of sensitivity, elliptic, elliptic-additive, schrodinger, "
+            "gray-scott, eikonal, burgers, darcy.",
         ),
     ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Minutes, with fewer points.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Fewer points: minutes instead of hours.")
+    ] = False,
     out: Annotated[Path, typer.Option(help="Directory for results and report.")] = Path("results"),
     as_json: Json = False,
 ) -> None:
     """Compute the tables of the paper and write them beside the published figures.
 
-    What is in the directory already is not computed again.
+    Results that are in the directory already are not computed again.
     """
     from kernelpde.reproduce import reproduce
 

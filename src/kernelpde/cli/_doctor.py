@@ -45,7 +45,7 @@ def diagnosis(rows: int | None) -> dict[str, Any]:
 
 
 def estimate(rows: int, facts: dict[str, Any]) -> dict[str, Any]:
-    """Memory and time for a dense system with so many rows."""
+    """Memory and time for a dense system with a given number of rows."""
     factor = facts["cholesky_seconds"]["seconds"] * (rows / _SAMPLE) ** 3
     available = facts["memory_gigabytes"]
     needed = {

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from kernelpde.checking import one_of
-from kernelpde.gallery import EXAMPLES, groups
+from kernelpde.gallery import EXAMPLES, groups, headings
 from kernelpde.linear_solvers import in_words
 
 BUSY = "Something else is running on this machine: times vary, and are too long."
@@ -20,7 +20,13 @@ def listed_examples(group: str | None, as_json: bool) -> None:
     if group is not None:
         one_of("examples", "--group", group, tuple(by_group))
         by_group = {group: by_group[group]}
-    found = {name: EXAMPLES[name]() for names in by_group.values() for name in names}
+    # Pages are read and not run: their domains and references would take seconds.
+    pages = headings()
+    found = {
+        name: pages[name] if name in pages else EXAMPLES[name]()
+        for names in by_group.values()
+        for name in names
+    }
     if as_json:
         facts = {
             name: {"summary": e.summary, "points": dict(e.points), "training": dict(e.training)}

@@ -265,14 +265,14 @@ def _known(known: Posterior, example: Example) -> dict[str, Any]:
         "parameters": {
             field: {
                 "mean": estimate.mean,
-                "deviation": estimate.deviation,
+                "std": estimate.std,
                 "interval": estimate.interval(),
                 "truth": example.parameters.get(field),
             }
             for field, estimate in known.parameters.items()
         },
-        "deviations": {
-            field: float(np.sqrt(np.mean(known[field].deviation(example.grid) ** 2)))
+        "std": {
+            field: float(np.sqrt(np.mean(known[field].std(example.grid) ** 2)))
             for field in example.references
         },
     }

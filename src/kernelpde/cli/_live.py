@@ -20,7 +20,7 @@ _COMPILE = "/jax/core/compile/"
 """What JAX tells of its compilation begins with it."""
 
 _MOST = 6
-"""So many hyperparameters fit on a line."""
+"""Maximum number of hyperparameters on a line."""
 
 
 class LiveLine:

@@ -122,7 +122,8 @@ def _drawn(
             figures["posterior"] = posterior(solution).plot(references=references, at=held)
         if gibbs_in(solution.kernels):
             figures["lengthscales"] = solution.plot_lengthscales(at=held)
-        figures["iteration"] = solution.history.plot()
+        if held is None:
+            figures["iteration"] = solution.history.plot()
     written = []
     for name, figure in figures.items():
         written.append(_free(out, name, ".png") if fresh else out / f"{name}.png")
@@ -165,13 +166,22 @@ def plotted(
 ) -> list[Path]:
     """Draw what is in a directory."""
     example, solution, directory = _kept(results)
+    _warn(solution)
     return _drawn(example, solution, out or directory, at, resolution, animate, fresh=True)
 
 
 def exported(results: Path, target: Path, at: Mapping[str, float], resolution: int | None) -> Path:
     """Write what is in a directory to a file."""
     _, solution, _ = _kept(results)
+    _warn(solution)
     return export(solution, target, resolution=resolution, at=dict(at) or None)
+
+
+def _warn(found: Solution | Evolution) -> None:
+    """Pictures and files do not say whether they can be trusted."""
+    if not found.converged:
+        why = found.reason if isinstance(found, Solution) else "Not all windows have converged."
+        typer.echo(f"This solution has not converged. {why}", err=True)
 
 
 def _kept(results: Path) -> tuple[Example, Solution | Evolution, Path]:
@@ -204,8 +214,8 @@ def _say(found: Outcome | Evolution, report: Mapping[str, Any]) -> None:
     whole = isinstance(found, Outcome)
     typer.echo(repr(found if not whole else found.learned or found.solution))
     for field, sizes in report["errors"].items():
-        deviation = report.get("deviations", {}).get(field)
-        known_to = "" if deviation is None else f"; standard deviation {deviation:.2e} rms"
+        std = report.get("std", {}).get(field)
+        known_to = "" if std is None else f"; standard deviation {std:.2e} rms"
         typer.echo(
             f"  error of {field}: {sizes['l2']:.2e} rms ({sizes['relative']:.2g} relative), "
             f"{sizes['linf']:.2e} max{known_to}"

@@ -22,16 +22,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Evolution(Shown):
-    """Solutions on successive windows of time, seen as one.
+    """Solutions on successive time windows, combined into one.
 
     **Attributes:**
 
-    - `problem`: the whole of it, with the kernels that all windows share.
+    - `problem`: on the whole time interval, with the kernels that all windows share.
     - `times`: ends of the windows, one more than there are windows.
     - `solutions`: one per window.
-    - `learned`: what learning in the first window has led to; `None` if nothing was learned, or if
+    - `learned`: the result of learning in the first window; `None` if nothing was learned, or if
       the window was read from a file.
-    - `seconds`: what each window took.
+    - `seconds`: time taken by each window.
 
     **Example:**
 
@@ -63,7 +63,7 @@ class Evolution(Shown):
         return lambda points: self._evaluated(views, points)
 
     def residual(self, condition: str, points: Numbers) -> Array:
-        """What is left of a condition at points, one column for each of its equations."""
+        """The residual of a condition at points, one column per equation."""
         views = [partial(solution.residual, condition) for solution in self.solutions]
         return self._evaluated(views, points)
 

@@ -63,24 +63,24 @@ def march(
     callback: Callable[[int, Solution], None] | None = None,
     checkpoint: str | Path | None = None,
 ) -> Evolution:
-    """Solve an evolution problem window by window; the cost grows with their number, not its cube.
+    """Solve an evolution problem in successive time windows, at a cost linear in their number.
 
-    In each window the conditions are those of the problem, cut to it; the initial condition of the
-    second and later ones is the end of the one before, for every field, and of its rate as well if
-    there are second derivatives in time. All share their kernels.
+    In each window the conditions are those of the problem, restricted to it. From the second window
+    on, the initial condition is the final state of the previous window, for every field and, if
+    there are second derivatives in time, for its rate. All windows share the kernels.
 
     **Arguments:**
 
-    - `problem`: on a domain with a time coordinate, all of the time axis.
-    - `windows`: how many, of equal length.
-    - `points`: for each condition how many points in each window.
-    - `initial`: the name of the condition at the beginning of time.
+    - `problem`: on a domain with a time coordinate, over the whole time interval.
+    - `windows`: number of windows, of equal length.
+    - `points`: for each condition the number of points per window.
+    - `initial`: the name of the initial condition.
     - `learning`: if given, kernels are learned in the first window by `learn` with these options.
     - `solver`, `linear_solver`, `sampling`, `throw`: as in `solve`.
-    - `seed`: of the points; every window has its own.
+    - `seed`: of the points; they differ from window to window.
     - `callback`: called with the number and the solution of each window.
-    - `checkpoint`: a directory in which each window is kept when it is done. The same call reads
-      those that are there and goes on; a directory of other settings is refused.
+    - `checkpoint`: a directory in which each finished window is saved. The same call reads existing
+      windows and continues; a directory with other settings is rejected.
 
     **Example:**
 

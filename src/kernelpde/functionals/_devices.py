@@ -17,8 +17,8 @@ from kernelpde.checking import instance
 from kernelpde.errors import InputError
 
 _GROUPS = 8
-"""Sums over rows are formed in at least so many groups, whatever the number of devices: on up to so
-many of them results are the same to the bit."""
+"""Minimum number of groups in which sums over rows are formed, whatever the number of devices:
+on up to as many devices results are the same to the bit."""
 
 
 def one_axis(mesh: Any) -> Mesh | None:

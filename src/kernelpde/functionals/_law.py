@@ -19,7 +19,7 @@ from kernelpde.errors import InputError
 from kernelpde.functionals._jet import NotANumber, Term
 
 _NODES = 24
-"""So many nodes: enough for lengthscales of a tenth of the range."""
+"""Number of nodes: enough for lengthscales of a tenth of the range."""
 
 _MARGIN = 0.1
 """Nodes reach beyond the range by this part of it, on either side."""

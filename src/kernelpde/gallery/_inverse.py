@@ -29,7 +29,7 @@ def _streams(seed: int, name: int) -> np.random.Generator:
 
 
 def _darcy_coefficient(points: np.ndarray) -> np.ndarray:
-    """a of equation (true-coeff): exp(a) = exp(s) + exp(-s), s = sin 2πx + sin 2πy."""
+    """The true a: exp(a) = exp(s) + exp(-s), s = sin 2πx + sin 2πy."""
     s = np.sin(2 * np.pi * points[:, 0]) + np.sin(2 * np.pi * points[:, 1])
     return np.logaddexp(s, -s)
 

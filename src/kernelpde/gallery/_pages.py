@@ -25,11 +25,14 @@ class Heading(NamedTuple):
     - `name`: as in `kernelpde solve NAME`.
     - `group`: of the gallery.
     - `summary`: the first line of its text.
+    - `points`, `training`: numbers of points for the solution and for learning.
     """
 
     name: str
     group: str
     summary: str
+    points: dict[str, int]
+    training: dict[str, int]
 
 
 @cache
@@ -38,14 +41,25 @@ def headings() -> dict[str, Heading]:
     found = {}
     for path in sorted(_PAGES.glob("[a-z]*.py")):
         tree = ast.parse(path.read_text())
-        (group,) = (
-            ast.literal_eval(node.value)
-            for node in tree.body
-            if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "GROUP"
-        )
+        written = _assigned(tree)
+        group, points = (ast.literal_eval(written[each]) for each in ("GROUP", "points"))
+        training = ast.literal_eval(written.get("training", written["points"]))
         name = path.stem.replace("_", "-")
         text = ast.get_docstring(tree) or ""
-        found[name] = Heading(name, group, text.split("\n")[0])
+        found[name] = Heading(name, group, text.split("\n")[0], points, training)
+    return found
+
+
+def _assigned(tree: ast.Module) -> dict[str, ast.expr]:
+    """What the names of a module are assigned, one by one or as a tuple."""
+    found = {}
+    for node in tree.body:
+        if isinstance(node, ast.Assign):
+            target, value = node.targets[0], node.value
+            if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
+                found |= {ast.unparse(n): v for n, v in zip(target.elts, value.elts, strict=True)}
+            else:
+                found[ast.unparse(target)] = value
     return found
 
 

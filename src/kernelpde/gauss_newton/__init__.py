@@ -16,6 +16,8 @@ from kernelpde.gauss_newton._discretization import discretize as discretize
 from kernelpde.gauss_newton._error import ErrorEstimate as ErrorEstimate
 from kernelpde.gauss_newton._error import FieldError as FieldError
 from kernelpde.gauss_newton._error import estimate_error as estimate_error
+from kernelpde.gauss_newton._history import History as History
+from kernelpde.gauss_newton._history import Record as Record
 from kernelpde.gauss_newton._iteration import cycles as cycles
 from kernelpde.gauss_newton._misfit import nugget_misfit as nugget_misfit
 from kernelpde.gauss_newton._misfit import squared_norm as squared_norm
@@ -26,12 +28,10 @@ from kernelpde.gauss_newton._pictures import Drawable as Drawable
 from kernelpde.gauss_newton._pictures import field_names as field_names
 from kernelpde.gauss_newton._pictures import grid_of as grid_of
 from kernelpde.gauss_newton._pictures import plot_solution as plot_solution
-from kernelpde.gauss_newton._result import RESULT as RESULT
+from kernelpde.gauss_newton._result import RESULTS as RESULTS
 from kernelpde.gauss_newton._result import code_of as code_of
 from kernelpde.gauss_newton._result import settled as settled
 from kernelpde.gauss_newton._shown import Shown as Shown
-from kernelpde.gauss_newton._solution import History as History
-from kernelpde.gauss_newton._solution import Record as Record
 from kernelpde.gauss_newton._solution import Solution as Solution
 from kernelpde.gauss_newton._solve import solve as solve
 from kernelpde.gauss_newton._solvers import GaussNewton as GaussNewton

@@ -26,15 +26,15 @@ _FORMATS = (".gif", ".mp4")
 
 @dataclass(frozen=True, eq=False)
 class Animation:
-    """Fields at successive times; a notebook shows it moving.
+    """Fields at successive times; notebooks display it as an animation.
 
     **Attributes:**
 
-    - `times`: of the pictures.
-    - `time`: the name of the coordinate.
-    - `grids`: one for each time; a domain may move.
-    - `fields`: for each name its values at each time, as grids have them, NaN outside.
-    - `references`: the same of what is drawn dashed beside them.
+    - `times`: of the frames.
+    - `time`: the name of the time coordinate.
+    - `grids`: one for each time, since a domain may move.
+    - `fields`: by name, the values on the grid at each time, NaN outside the domain.
+    - `references`: the same for the known solutions, drawn dashed.
     - `units`: for the labels.
     """
 

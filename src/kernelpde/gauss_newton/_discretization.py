@@ -46,15 +46,15 @@ class Parts(NamedTuple):
 class Discretization(eqx.Module):
     """A problem with its points and a solver for its linear systems.
 
-    A tree of arrays: points, normals, data, noise, inputs, the numbers in residuals and the
-    hyperparameters of kernels. It can be an argument of functions that are transformed by JAX.
+    A JAX pytree: points, normals, data, noise, inputs, the numbers in residuals and the
+    hyperparameters of kernels. It can be an argument of transformed functions.
 
     **Attributes:**
 
     - `problem`: fields with their kernels, residuals, inputs.
-    - `blocks`: the points of each condition, with all that comes per point.
-    - `plan`: what the solver has settled before anything is compiled.
-    - `reason`: which solver it is, and why.
+    - `blocks`: the points of each condition, with their normals, data and noise.
+    - `plan`: what the linear solver determines before compilation.
+    - `reason`: which linear solver was chosen, and why.
     - `seed`: of the points.
 
     **Example:**

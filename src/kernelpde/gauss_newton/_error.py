@@ -35,12 +35,12 @@ _FACTOR = 1.4
 the better direction a bad one."""
 
 _STEEP = 6.0
-"""A change of lengthscale counts for at most so many times the difference between points. Where the
-best lengthscale was learned and others are much worse, both changes are large and mean nothing."""
+"""A change of lengthscale counts for at most this multiple of the difference between points. Where
+the best lengthscale was learned and others are much worse, both changes are large and useless."""
 
 _PLACES, _EDGES = 600, 380
-"""Errors are averaged over so many places, and their maximum sought at so many more, on boundaries:
-at most 1000, for which programs are compiled quickly."""
+"""Number of places over which errors are averaged, and number of places on boundaries at which
+their maximum is also sought: at most 1000, for which programs are compiled quickly."""
 
 _FEW = 10
 """With fewer points of its own a condition keeps them all: two ends of a line determine much."""
@@ -58,7 +58,7 @@ class FieldError(NamedTuple):
     **Attributes:**
 
     - `rms`: its root mean square over the domain.
-    - `max`: the largest that was seen.
+    - `max`: its maximum over the evaluation points.
     """
 
     rms: float
@@ -71,12 +71,12 @@ class ErrorEstimate(Mapping[str, FieldError]):
 
     **Attributes:**
 
-    - `solution`: what is judged.
-    - `elsewhere`: the solution at other points.
-    - `longer`, `shorter`: those with other lengthscales; `None` if kernels have none.
-    - `places`: where errors are averaged, all over the domain.
-    - `edges`: where they may be largest, on boundaries and in corners.
-    - `reason`: what could not be judged; empty if everything could.
+    - `solution`: whose error is estimated.
+    - `elsewhere`: the solution with other collocation points.
+    - `longer`, `shorter`: solutions with other lengthscales; `None` if the kernels have none.
+    - `places`: points all over the domain, at which errors are averaged.
+    - `edges`: points on boundaries and in corners, where errors may be largest.
+    - `reason`: what could not be estimated; empty if everything could.
     """
 
     solution: "Solution"

@@ -16,16 +16,16 @@ from kernelpde.arrays import array
 from kernelpde.compiling import compiled
 from kernelpde.gauss_newton._discretization import Parts
 from kernelpde.gauss_newton._iterate import Control, Count, Iterate, Iteration, Number, Taken, Truth
-from kernelpde.gauss_newton._result import GOING_ON, RESULT, code_of
+from kernelpde.gauss_newton._result import GOING_ON, RESULTS, code_of
 from kernelpde.gauss_newton._solvers import Solver
 from kernelpde.gauss_newton._step import Outcome, take_step, zero_state
-from kernelpde.linear_solvers import LINEAR
+from kernelpde.linear_solvers import RESULTS as LINEAR
 from kernelpde.problem import Collocation
 
 _ROUNDING = 1e-6
 """Below this relative change, a full step that no longer shrinks it is limited by rounding."""
 
-_TO_AND_FRO = 0.3
+_OSCILLATING = 0.3
 """Relative changes larger than this are not yet near a solution."""
 
 _WORSE = 1.1
@@ -34,6 +34,11 @@ _WORSE = 1.1
 _NOISE = 1e-4
 """Below this, so are three steps in a row that no longer shrink it."""
 
+_FLUCTUATING, _STAGNANT = 1e-2, 1e-3
+"""Below the first, so are half steps whose changes go up and down and no longer shrink, while the
+merit changes relatively by less than the second: an entry of the jets that should vanish is made of
+rounding. What converges slowly has changes that shrink."""
+
 _NEAR = 0.1
 """After a full step with a smaller relative change, merits use the step's own diagonal."""
 
@@ -41,10 +46,10 @@ _UNRESOLVED = 1e-3
 """A settled iteration that keeps this part of the initial misfit has not met its conditions."""
 
 _LOST = 1e3
-"""A misfit so many times the initial one ends the trust in full steps."""
+"""Growth of the misfit over the initial one at which full steps are no longer trusted."""
 
 _REMEMBERED = 5
-"""Relative changes of so many steps decide whether steps oscillate."""
+"""Number of steps whose relative changes decide whether steps oscillate."""
 
 
 def begun(
@@ -98,7 +103,7 @@ def cycles(changes: Float[Array | np.ndarray, " n"]) -> Truth:
     - `changes`: the last relative changes, at least five, the latest at the end; infinite ones
       where there were fewer steps.
     """
-    near = changes[-3:].max() <= _TO_AND_FRO
+    near = changes[-3:].max() <= _OSCILLATING
     return near & (changes[-3:] > 0.95 * changes[-5:-2]).all()
 
 
@@ -107,15 +112,32 @@ def _contracting(changes: Float[Array | np.ndarray, "5"]) -> Truth:
     return (changes[-1] < 0.9 * changes[-2]) & (changes[-2] <= _NEAR)
 
 
+def _fluctuates(changes: Float[Array | np.ndarray, "5"]) -> Truth:
+    """Whether the last steps are small, went up and down, and no longer shrink."""
+    rises = (changes[1:] > 1.05 * changes[:-1]).sum()
+    small = changes.max() <= _FLUCTUATING
+    return small & (rises >= 1) & (rises <= 3) & (changes[-1] >= 0.9 * changes[:-1].min())
+
+
 def _settled(
-    last: Taken, changes: Float[Array | np.ndarray, "5"], trust: Count, tolerance: Number
+    last: Taken,
+    changes: Float[Array | np.ndarray, "5"],
+    trust: Count,
+    stagnant: Truth,
+    tolerance: Number,
 ) -> tuple[Truth, Truth]:
     """Whether the last step was full and changed the solution no more than it could; and whether
-    that is because of rounding."""
+    that is because of rounding.
+
+    **Arguments:**
+
+    - `stagnant`: whether half steps no longer change the merit.
+    """
     full = (last.damping == 0.0) & ((last.length == 1.0) | (trust > 0))
     before = changes[-4:-1]
     rounding = (changes[-1] <= _ROUNDING) & (changes[-1] >= 0.9 * changes[-2])
     rounding |= (before.max() <= _NOISE) & (changes[-1] >= 0.9 * before.min())
+    rounding |= stagnant & _fluctuates(changes)
     converged = last.change <= tolerance * last.length
     return full & (converged | rounding), ~converged
 
@@ -147,7 +169,8 @@ def _decided(
     # Steps that keep shrinking are on their way, however slow: with noise or few data the
     # iteration converges linearly.
     trust = control.trust - np_.where(trusted & ~_contracting(changes), 1, 0)
-    settled, by_rounding = _settled(last, changes, trust, tolerance)
+    stagnant = shortened & (np_.abs(last.merit - control.merit) <= _STAGNANT * last.merit)
+    settled, by_rounding = _settled(last, changes, trust, stagnant, tolerance)
     solved = last.failure == GOING_ON
     settled = settled & last.finite & solved
 
@@ -163,11 +186,11 @@ def _decided(
     near = (last.length == 1.0) & (last.damping == 0.0) & (last.change < _NEAR)
 
     unmet = (last.misfit / np_.maximum(initial, 1e-300) > _UNRESOLVED) & ~noisy
-    good = np_.where(by_rounding, code_of(RESULT.rounding_level), code_of(RESULT.converged))
-    ended = np_.where(last.finite, code_of(RESULT.stalled), code_of(RESULT.not_finite))
+    good = np_.where(by_rounding, code_of(RESULTS.rounding_level), code_of(RESULTS.converged))
+    ended = np_.where(last.finite, code_of(RESULTS.stalled), code_of(RESULTS.not_finite))
     code = np_.where(trusted | going_on, GOING_ON, ended)
     code = np_.where(solved, code, last.failure)
-    code = np_.where(settled, np_.where(unmet, code_of(RESULT.unresolved), good), code)
+    code = np_.where(settled, np_.where(unmet, code_of(RESULTS.unresolved), good), code)
     undamped = last.finite & (last.damping == 0.0)
     new = Control(
         changes,
@@ -283,7 +306,7 @@ def _noisy(block: Collocation, np_: Any) -> Truth:
 @compiled
 def _taken(outcome: Outcome, damping: Number) -> Taken:
     failure = jnp.where(
-        outcome.result == LINEAR.not_converged, code_of(RESULT.linear_solve), GOING_ON
+        outcome.result == LINEAR.not_converged, code_of(RESULTS.linear_solve), GOING_ON
     )
     singular = outcome.result == LINEAR.not_positive_definite
     return Taken(
@@ -295,7 +318,7 @@ def _taken(outcome: Outcome, damping: Number) -> Taken:
         outcome.nugget,
         outcome.finite,
         outcome.descends,
-        jnp.where(singular, code_of(RESULT.not_positive_definite), failure),
+        jnp.where(singular, code_of(RESULTS.not_positive_definite), failure),
         outcome.misfit_at_zero,
         outcome.misfit,
         outcome.condition,

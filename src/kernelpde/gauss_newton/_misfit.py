@@ -63,5 +63,5 @@ def _given_way(
         ]
     )
     allowed = nugget * gram_diagonal(kernels, rows.batches)
-    squares = (image - rows.target) ** 2 / allowed
+    squares = (image - rows.rhs) ** 2 / allowed
     return jnp.sum(jnp.where(rows.variance == 0, squares, 0.0))

@@ -21,7 +21,7 @@ from kernelpde.arrays import array
 from kernelpde.compiling import traced
 from kernelpde.errors import InputError
 from kernelpde.gauss_newton._discretization import Discretization
-from kernelpde.gauss_newton._result import RESULT, code_of
+from kernelpde.gauss_newton._result import RESULTS, code_of
 from kernelpde.gauss_newton._solution import Solution
 from kernelpde.problem import Collocation, Residual, StudentT
 
@@ -29,7 +29,8 @@ _LADDER = (30.0, 10.0, 3.0)
 """Scales to begin with, relative to the true one."""
 
 _ROUNDS, _STILL = 30, 0.01
-"""At most so many solves with the true scale, until no deviation changes by more than this part."""
+"""Maximum number of solves with the true scale, and the relative change of residuals at which they
+end."""
 
 Once = Callable[[Discretization, Solution | None], Solution]
 """A solve with the noise as it is, begun at another solution if there is one."""
@@ -71,7 +72,7 @@ def reweighted(
         if larger == 1.0 and max(changes) <= _STILL:
             return solution
     assert solution is not None
-    return replace(solution, code=code_of(RESULT.step_limit))
+    return replace(solution, code=code_of(RESULTS.step_limit))
 
 
 def _factors(solution: Solution, number: int, noise: StudentT, larger: float) -> np.ndarray:

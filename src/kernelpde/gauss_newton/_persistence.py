@@ -12,8 +12,9 @@ from kernelpde.checking import instance
 from kernelpde.errors import InputError
 from kernelpde.functionals import Balanced, Functionals, Term
 from kernelpde.gauss_newton._arguments import check_problem, check_solution
-from kernelpde.gauss_newton._result import RESULT, code_of
-from kernelpde.gauss_newton._solution import History, Record, Solution
+from kernelpde.gauss_newton._history import History, Record
+from kernelpde.gauss_newton._result import RESULTS, code_of
+from kernelpde.gauss_newton._solution import Solution
 from kernelpde.kernels import make_of
 from kernelpde.linear_solvers import Local, Metric
 from kernelpde.problem import (
@@ -97,14 +98,14 @@ def solution_notes(path: str | Path) -> dict[str, Any]:
 
 
 def load_solution(path: str | Path, problem: Problem) -> Solution:
-    """The solution in a file, to be evaluated, drawn and exported.
+    """The solution in a file, to be evaluated, plotted and exported.
 
     **Arguments:**
 
     - `path`: written by `save_solution`.
-    - `problem`: the problem that was solved, its kernels of the same structure, whatever their
-      numbers: formulas are in your program, not in the file. Other equations and other kernels are
-      refused.
+    - `problem`: the problem that was solved, with kernels of the same structure and any
+      hyperparameters: formulas are not stored in the file. Other equations and other kernels are
+      rejected.
 
     **Example:**
 
@@ -210,7 +211,7 @@ def _loaded(facts: dict[str, Any], arrays: dict[str, np.ndarray], problem: Probl
         blocks,
         function,
         {name: dict(sizes) for name, sizes in facts["residuals"].items()},
-        code_of(RESULT[facts["result"]]),
+        code_of(RESULTS[facts["result"]]),
         float(facts["nugget"]),
         float(facts["condition"]),
         History(Record(**record) for record in facts["history"]),

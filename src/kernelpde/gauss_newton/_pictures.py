@@ -19,7 +19,8 @@ from kernelpde.problem import Problem
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from kernelpde.gauss_newton._solution import Record, Solution
+    from kernelpde.gauss_newton._history import Record
+    from kernelpde.gauss_newton._solution import Solution
 
 Function = Callable[[np.ndarray], np.ndarray]
 
@@ -40,7 +41,7 @@ def grid_of(
     - `problem`: where.
     - `counts`: points along each free coordinate.
     - `at`: coordinates to hold.
-    - `free`: hold coordinates at their middle, beginning with the last, until so many are free.
+    - `free`: hold coordinates at their middle, beginning with the last, until this many are free.
     """
     names = problem.space.coordinates
     regions = [condition.region for condition in problem.conditions]
@@ -72,7 +73,7 @@ def plot_solution(
     solution: Drawable,
     fields: Sequence[str] | None,
     references: Mapping[str, Function],
-    deviations: Mapping[str, Function],
+    stds: Mapping[str, Function],
     residuals: Sequence[str] | None,
     points: bool,
     at: Mapping[str, float] | None,
@@ -87,7 +88,7 @@ def plot_solution(
     panels: list[Panel] = []
     names = field_names(problem) if fields is None else list(fields)
     known = [*field_names(problem), *(f.name for f in problem.fields)]
-    for what, given in (("references", references), ("deviations", deviations)):
+    for what, given in (("references", references), ("std", stds)):
         named("plot", what, given, known, partial(function, expected="a function of points"))
     for number, name in enumerate(names):
         view, grid = solution[name], whole.within(_regions(problem, name))
@@ -95,7 +96,7 @@ def plot_solution(
             raise InputError(f"plot: {name!r} is a law, no field: use [{name!r}].plot().")
         values = np.asarray(view(where))
         truth = np.asarray(references[name](where)) if name in references else None
-        spread = np.asarray(deviations[name](where)) if name in deviations else None
+        std = np.asarray(stds[name](where)) if name in stds else None
         shown, label = _real(values), f"|{name}|" if np.iscomplexobj(values) else name
         panels.append(
             Panel(
@@ -105,7 +106,7 @@ def plot_solution(
                 beside=None
                 if truth is None or not line
                 else ("reference", grid.masked(_real(truth))),
-                band=grid.masked(1.96 * spread) if line and spread is not None else None,
+                band=grid.masked(1.96 * std) if line and std is not None else None,
                 points=_marks(cast("Solution", solution), whole) if points and number == 0 else {},
             )
         )
@@ -116,11 +117,9 @@ def plot_solution(
             error = grid.masked(view.error(where))
             title = f"estimated error of {name}"
             panels.append(Panel(title, error, "decades", labeled(name, units)))
-        if spread is not None and not line:
-            deviation = grid.masked(spread)
-            panels.append(
-                Panel(f"standard deviation of {name}", deviation, "sizes", labeled(name, units))
-            )
+        if std is not None and not line:
+            title = f"standard deviation of {name}"
+            panels.append(Panel(title, grid.masked(std), "sizes", labeled(name, units)))
     for name in _solid_conditions(problem) if residuals is None else residuals:
         found = np.abs(np.asarray(solution.residual(name, where)))
         size = np.sqrt(np.mean(found**2, axis=1)) if found.shape[1] > 1 else found[:, 0]

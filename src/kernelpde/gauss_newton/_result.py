@@ -4,13 +4,13 @@ import enum
 from typing import Any
 
 
-class RESULT(enum.Enum):
+class RESULTS(enum.Enum):
     """Result codes of `kernelpde.solve`, with their messages.
 
     **Example:**
 
     ```python
-    >>> solution.result is kp.RESULT.converged
+    >>> solution.result is kp.RESULTS.converged
     True
     ```
     """
@@ -56,16 +56,16 @@ GOING_ON = -1
 """Stands for a result where there is none yet."""
 
 
-def code_of(result: RESULT) -> int:
+def code_of(result: RESULTS) -> int:
     """The number that stands for a result inside of compiled programs."""
-    return list(RESULT).index(result)
+    return list(RESULTS).index(result)
 
 
 def settled(code: Any) -> Any:
     """Whether a number, or each of many, stands for a result with a solution."""
-    return (code == code_of(RESULT.converged)) | (code == code_of(RESULT.rounding_level))
+    return (code == code_of(RESULTS.converged)) | (code == code_of(RESULTS.rounding_level))
 
 
-def result_of(code: int) -> RESULT:
+def result_of(code: int) -> RESULTS:
     """The result that a number stands for."""
-    return list(RESULT)[code]
+    return list(RESULTS)[code]

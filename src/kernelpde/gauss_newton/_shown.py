@@ -50,16 +50,16 @@ class Shown(InNotebooks):
         resolution: int | None = None,
         units: Mapping[str, str] | None = None,
     ) -> Animation:
-        """The fields as they move in time: `solution.animate().save("u.gif")`.
+        """An animation of the fields over time: `solution.animate().save("u.gif")`.
 
         **Arguments:**
 
-        - `*fields`: which; all if none is named.
+        - `*fields`: names of fields to show; all by default.
         - `references`: for each field with a known solution a function of points, drawn dashed
           if space has one coordinate.
-        - `frames`: number of pictures.
-        - `at`: coordinates to hold; of more than two in space the others are held in the middle.
-        - `resolution`: points along each coordinate.
+        - `frames`: number of frames.
+        - `at`: coordinates to fix; spatial ones beyond two are fixed in the middle of the domain.
+        - `resolution`: number of points along each coordinate.
         - `units`: of fields and coordinates, for the labels.
         """
         return animation(cast("Drawable", self), fields, references, frames, at, resolution, units)

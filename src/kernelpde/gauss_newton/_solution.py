@@ -15,13 +15,14 @@ from jaxtyping import Array, Bool, Float, Int
 from kernelpde.arrays import Numbers, array, known
 from kernelpde.checking import numbers
 from kernelpde.compiling import SMALL, compiled, pointwise, rung, traced
-from kernelpde.deprecation import warn_moved
+from kernelpde.deprecation import renamed_arguments, warn_moved
 from kernelpde.errors import InputError
 from kernelpde.functionals import DEFAULT_MEMORY, Functionals, Kernels, Term, jets
 from kernelpde.gauss_newton._between import ALONE, LIMIT
 from kernelpde.gauss_newton._error import ErrorEstimate, estimate_error
-from kernelpde.gauss_newton._pictures import plot_lengthscales, plot_records, plot_solution
-from kernelpde.gauss_newton._result import RESULT, result_of, settled
+from kernelpde.gauss_newton._history import History
+from kernelpde.gauss_newton._pictures import plot_lengthscales, plot_solution
+from kernelpde.gauss_newton._result import RESULTS, result_of, settled
 from kernelpde.gauss_newton._shown import Shown
 from kernelpde.gauss_newton._views import ComplexView, FieldView, LawView
 from kernelpde.linear_solvers import Local
@@ -34,67 +35,31 @@ if TYPE_CHECKING:
 _evaluate = compiled(jets)
 
 
-@dataclass(frozen=True)
-class Record:
-    """One step of the iteration.
-
-    **Attributes:**
-
-    - `step`: its number, from 1.
-    - `damping`: μ; 0 is a full Gauss-Newton step.
-    - `length`: the fraction of the step that was taken.
-    - `accepted`: whether it was kept.
-    - `residuals`: root mean square residual per condition where the step leads.
-    - `merit`: what the iteration lowers.
-    - `change`: relative change of the solution.
-    - `nugget`: used by the linear solve.
-    - `seconds`: time taken, compilation included.
-    """
-
-    step: int
-    damping: float
-    length: float
-    accepted: bool
-    residuals: dict[str, float]
-    merit: float
-    change: float
-    nugget: float
-    seconds: float
-
-
-class History(tuple[Record, ...]):
-    """The records of a solve, in order."""
-
-    def plot(self) -> "Figure":
-        """Residuals per condition and changes over the steps."""
-        return plot_records(self)
-
-
 @dataclass(frozen=True, eq=False)
 class Solution(Shown):
-    """Fields that meet the conditions of a problem, and how far to trust them.
+    """Fields that satisfy the conditions of a problem, with diagnostics.
 
     **Attributes:**
 
-    - `problem`: what was solved.
+    - `problem`: the problem that was solved.
     - `blocks`: the points of each condition.
-    - `expansion`: the solution as weighted functionals of the kernels; of the sparse solver, what
-      functionals see of it.
+    - `expansion`: the solution as a weighted sum of kernel functionals; for the sparse solver, the
+      functionals and their values.
     - `residuals`: for each condition the root mean square and the maximum of the residual at its
       points.
-    - `code`: the number of the result; `result`, `converged` and `reason` say what it means.
-    - `steps`: how many factorizations were made.
-    - `nugget`: the one used last, relative to the diagonal.
-    - `condition`: a bound from below on the condition number of the last undamped matrix, scaled
-      to unit diagonal, nugget included.
+    - `code`: the result as an integer; `result`, `converged` and `reason` explain it.
+    - `steps`: number of factorizations.
+    - `nugget`: the last one used, relative to the diagonal.
+    - `condition`: a lower bound on the condition number of the last undamped matrix, scaled to
+      unit diagonal, nugget included.
     - `history`: one record per step.
-    - `linear_solver`: which one solved the linear systems, and why.
-    - `between`: for each condition the residual between its points, at those of another draw,
-      relative to the parts it is made of (1 is no better than no solution at all); `None` where
-      there are no other points.
+    - `linear_solver`: which linear solver was used, and why.
+    - `between`: for each condition the residual at an independent set of points, relative to the
+      size of its terms (1 is no better than no solution at all); `None` where no other points can
+      be drawn.
 
-    A tree of arrays for JAX, without `history`: an argument or a result of functions that are
-    transformed. Of many at once (`jax.vmap`) every number is an array.
+    A JAX pytree, without `history`: an argument or a result of transformed functions. Under
+    `jax.vmap` every number is an array.
 
     **Example:**
 
@@ -118,7 +83,7 @@ class Solution(Shown):
     between: dict[str, float | Array | None] = field(default_factory=dict)
 
     @property
-    def result(self) -> RESULT:
+    def result(self) -> RESULTS:
         """Why the iteration stopped."""
         if isinstance(self.code, jax.core.Tracer) or np.ndim(self.code):
             raise InputError(
@@ -129,13 +94,13 @@ class Solution(Shown):
 
     @property
     def converged(self) -> bool | Bool[Array, "*_"]:
-        """Whether the iteration has, and the conditions are met; an array inside of jit and of
+        """Whether the iteration converged and the conditions are met; an array inside jit and
         vmap."""
         good = settled(self.code)
         return good if isinstance(good, jax.core.Tracer) or np.ndim(good) else bool(good)
 
     def checked(self) -> "Solution":
-        """The same, but an error where it has not converged: for use inside of `jit`."""
+        """The same solution, but an error if it has not converged: for use inside `jit`."""
         message = (
             "kernelpde.solve: the iteration did not converge, or its conditions are not met between"
             " points. Use throw=False and look at solution.converged."
@@ -145,7 +110,7 @@ class Solution(Shown):
         )
 
     def with_weights(self, change: Callable[[Any], Any]) -> "Solution":
-        """The same with the numbers that it is a combination by changed; points stay known."""
+        """The same solution with other expansion weights; the points stay concrete."""
 
         def weights(expansion: tuple[Functionals, ...] | Local) -> Any:
             if isinstance(expansion, Local):
@@ -157,7 +122,7 @@ class Solution(Shown):
 
     @property
     def reason(self) -> str:
-        if self.result is RESULT.not_met_between:
+        if self.result is RESULTS.not_met_between:
             names = ", ".join(
                 f"{name!r} ({size:.0%})"
                 for name, size in self.between.items()
@@ -169,8 +134,8 @@ class Solution(Shown):
 
     @cached_property
     def error_estimate(self) -> ErrorEstimate:
-        """How far the fields are from the true ones, `solution.error_estimate["u"].rms`: found by
-        three linear solves when it is first asked for."""
+        """Estimated errors of the fields, `solution.error_estimate["u"].rms`: computed by three
+        linear solves on first access."""
         return estimate_error(self)
 
     @property
@@ -200,7 +165,7 @@ class Solution(Shown):
 
     @cached_property
     def asked(self) -> dict[str, Array]:
-        """For each law all arguments for which conditions ask for it."""
+        """For each law, all arguments at which the conditions evaluate it."""
         return self.problem.asked(self.blocks, self.jets)
 
     def __getitem__(self, field: str) -> FieldView | ComplexView:
@@ -259,33 +224,34 @@ class Solution(Shown):
         entries = self.jets(residual.terms, np.asarray(block.points))
         return _true_residual(residual, block, entries)
 
+    @renamed_arguments(deviations="std")
     def plot(
         self,
         *fields: str,
         references: Mapping[str, Callable] | None = None,
-        deviations: Mapping[str, Callable] | None = None,
+        std: Mapping[str, Callable] | None = None,
         residuals: Sequence[str] | None = None,
         points: bool = True,
         at: Mapping[str, float] | None = None,
         resolution: int | None = None,
         units: Mapping[str, str] | None = None,
     ) -> "Figure":
-        """Draw the fields, and beside them how far to trust them.
+        """Plot the fields with their errors, standard deviations and residuals.
 
-        On a line as curves, in the plane and in space-time as colors; with more coordinates two
-        of them are free and the others are held in the middle of the domain, or as `at` says.
+        One coordinate as curves, two (space-time included) as color maps; with more, two of them
+        vary and the others are fixed in the middle of the domain, or by `at`.
 
         **Arguments:**
 
-        - `*fields`: which; all if none is named.
-        - `references`: for each field with a known solution a function of points `(n, d)`: the
-          error is drawn.
-        - `deviations`: for each field a function of points that gives its standard deviation;
-          `posterior.plot()` knows them.
-        - `residuals`: the conditions whose residual is drawn; those on whole domains if left out.
-        - `points`: mark the collocation points on the first picture.
-        - `at`: coordinates to hold, for example `{"z": 0.5}`.
-        - `resolution`: points along each coordinate.
+        - `*fields`: names of fields to plot; all by default.
+        - `references`: for each field with a known solution a function of points `(n, d)`; the
+          error is plotted.
+        - `std`: for each field a function of points that returns its standard deviation;
+          `posterior.plot()` supplies them.
+        - `residuals`: conditions whose residual is plotted; by default those on whole domains.
+        - `points`: mark the collocation points in the first panel.
+        - `at`: coordinates to fix, for example `{"z": 0.5}`.
+        - `resolution`: number of points along each coordinate.
         - `units`: of fields and coordinates, for the labels.
 
         **Returns:**
@@ -296,7 +262,7 @@ class Solution(Shown):
             self,
             fields or None,
             references or {},
-            deviations or {},
+            std or {},
             residuals,
             points,
             at,
@@ -307,7 +273,7 @@ class Solution(Shown):
     def plot_lengthscales(
         self, *, at: Mapping[str, float] | None = None, units: Mapping[str, str] | None = None
     ) -> "Figure":
-        """Draw the lengthscales of kernels for which they vary from place to place."""
+        """Plot the lengthscales that vary over the domain."""
         return plot_lengthscales(self.problem, at, units or {})
 
     def __repr__(self) -> str:
@@ -322,11 +288,14 @@ class Solution(Shown):
         ]
         lines += [f"  parameter {name} = {value:.6g}" for name, value in parameters.items()]
         for block, (name, sizes) in zip(self.blocks, self.residuals.items(), strict=True):
-            size = self.between.get(name)
+            size, between = self.between.get(name), ""
+            if size is not None:
+                between = f"; between them {size:.1e} relative"
+            elif block.count > 1 and self.problem.has_own_points(name) and not block.noise.any():
+                between = "; not known between them"
             lines.append(
                 f"  {name}: {block.count} {'points' if block.width == 1 else 'averages'}, "
-                f"residual {sizes['rms']:.2e} rms, {sizes['max']:.2e} max"
-                + ("" if size is None else f"; between them {size:.1e} relative")
+                f"residual {sizes['rms']:.2e} rms, {sizes['max']:.2e} max{between}"
             )
         lines.append(
             f"  {rows} x {rows} system, nugget {self.nugget:.1e}, condition {self.condition:.1e}"

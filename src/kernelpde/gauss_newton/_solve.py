@@ -16,10 +16,11 @@ from kernelpde.errors import SolveError
 from kernelpde.gauss_newton._arguments import check_solve
 from kernelpde.gauss_newton._between import LIMIT, between_points
 from kernelpde.gauss_newton._discretization import Discretization, Points, discretize
+from kernelpde.gauss_newton._history import History, Record
 from kernelpde.gauss_newton._iteration import Iteration, advance, begun
 from kernelpde.gauss_newton._outliers import has_outliers, reweighted
-from kernelpde.gauss_newton._result import GOING_ON, RESULT, code_of, settled
-from kernelpde.gauss_newton._solution import History, Record, Solution
+from kernelpde.gauss_newton._result import GOING_ON, RESULTS, code_of, settled
+from kernelpde.gauss_newton._solution import Solution
 from kernelpde.gauss_newton._solvers import Solver, default_solver
 from kernelpde.gauss_newton._start import Start, start_entries
 from kernelpde.gauss_newton._transformed import settled_with_weights
@@ -157,7 +158,7 @@ def _outside(
         iteration = step(0)
         code = int(iteration.code)
         if code == GOING_ON and len(history) >= max_steps:
-            code = code_of(RESULT.step_limit)
+            code = code_of(RESULTS.step_limit)
     if plan.refinement and settled(code):
         iteration = step(plan.refinement)
     kept = iteration.kept
@@ -226,20 +227,20 @@ def _looked_at_between(solution: Solution, seed: int) -> Solution:
     sizes = [size for size in between.values() if size is not None]
     if not isinstance(solution.code, Array):
         met = all(size <= LIMIT for size in sizes)
-        code = solution.code if met else code_of(RESULT.not_met_between)
+        code = solution.code if met else code_of(RESULTS.not_met_between)
         return replace(solution, between=between, code=code)
     met = jnp.stack([jnp.asarray(size) <= LIMIT for size in sizes] or [jnp.asarray(True)]).all()
-    code = jnp.where(solution.converged & ~met, code_of(RESULT.not_met_between), solution.code)
+    code = jnp.where(solution.converged & ~met, code_of(RESULTS.not_met_between), solution.code)
     return replace(solution, between=between, code=code)
 
 
-_EXPLAINED = (RESULT.converged, RESULT.rounding_level, RESULT.step_limit, RESULT.stalled)
+_EXPLAINED = (RESULTS.converged, RESULTS.rounding_level, RESULTS.step_limit, RESULTS.stalled)
 """Results that a law beyond its range explains, or makes worthless."""
 
 
 def _looked_at_laws(solution: Solution) -> Solution:
     """The same, with a result that says so if a law is asked for beyond its range."""
-    code, outside = solution.code, code_of(RESULT.outside_of_law)
+    code, outside = solution.code, code_of(RESULTS.outside_of_law)
     for law in solution.problem.laws:
         explained = sum(code == code_of(result) for result in _EXPLAINED)
         within = law.argument.holds(solution.asked[law.name])

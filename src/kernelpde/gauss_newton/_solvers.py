@@ -40,20 +40,21 @@ class GaussNewton(eqx.Module):
 
 
 class LevenbergMarquardt(eqx.Module):
-    """Full steps on trust; if they lead nowhere, shortened, and then damped.
+    """Full steps first; if they do not converge, a line search, and then damping.
 
-    On the way to a solution full steps may pass through worse states, where an iteration that
-    lowers its merit at every step creeps. So some are taken on trust. If they have not settled by
-    then, the best state is taken up again, and from there every step goes as far along its way as
-    lowers the merit most. Where that is less than a quarter of the way, the next step is damped
-    more; after a full one, less.
+    Full steps may pass through worse iterates on the way to a solution, where an iteration that
+    lowers the merit at every step would be slow. So full steps are accepted at first. If they do
+    not converge, the iteration returns to the best iterate, and from there each step takes the
+    fraction that lowers the merit most. If that is less than a quarter, the next step is damped
+    more; after a full step, less.
 
     **Arguments:**
 
-    - `trust`: how many full steps to take first.
-    - `first`: the smallest damping that is not zero, relative to the diagonal.
-    - `factor`: by which it grows and shrinks.
-    - `last`: where to give up.
+    - `trust`: number of full steps to take first; steps that contract do not count,
+      and a growing misfit ends them.
+    - `first`: the smallest nonzero damping, relative to the diagonal.
+    - `factor`: by which the damping is raised and lowered.
+    - `last`: the largest damping; beyond it the iteration stops.
     - `tolerance`: on the relative change of the solution in a full step.
 
     **Example:**

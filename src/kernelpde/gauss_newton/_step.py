@@ -11,7 +11,8 @@ from jaxtyping import Array, Bool, Float, Int
 from kernelpde.arrays import array
 from kernelpde.compiling import compiled, pointwise
 from kernelpde.functionals import Kernels, everywhere, gram_diagonal
-from kernelpde.linear_solvers import LINEAR, AbstractLinearSolverState
+from kernelpde.linear_solvers import RESULTS as LINEAR
+from kernelpde.linear_solvers import AbstractLinearSolverState
 from kernelpde.problem import Collocation, LinearizedProblem, Residual, linearize
 
 _SMALLEST_NUGGET = 1e-15
@@ -189,12 +190,12 @@ def whole_step(
     nugget = jnp.maximum(plan.nugget, _SMALLEST_NUGGET)
     shrink = damping / (nugget + damping)
     damped_noise = rows.variance * (1.0 + damping / nugget) + damping * diagonal
-    solved = plan.solve(kernels, rows, damped_noise, rows.target - shrink * applied, sweeps)
+    solved = plan.solve(kernels, rows, damped_noise, rows.rhs - shrink * applied, sweeps)
     jet_increments = solved.entries(kernels, rows)
-    cross = solved.cross(applied, state.weights)
+    cross = solved.inner_product(applied, state.weights)
     full = State(
         tuple(shrink * old + inc for old, inc in zip(state.jets, jet_increments, strict=True)),
-        shrink * state.linear + solved.image - rows.through_jets(jet_increments),
+        shrink * state.linear + solved.fitted - rows.through_jets(jet_increments),
         tuple(
             shrink * old + inc for old, inc in zip(state.weights, solved.coefficients, strict=True)
         ),

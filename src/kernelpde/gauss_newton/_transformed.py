@@ -24,7 +24,7 @@ from kernelpde.compiling import compiled
 from kernelpde.functionals import Kernels
 from kernelpde.gauss_newton._discretization import Parts
 from kernelpde.gauss_newton._iteration import Iteration, advance, begun
-from kernelpde.gauss_newton._result import GOING_ON, RESULT, code_of, settled
+from kernelpde.gauss_newton._result import GOING_ON, RESULTS, code_of, settled
 from kernelpde.gauss_newton._solvers import Solver
 from kernelpde.linear_solvers import AbstractLinearSolverState, moving_parts
 from kernelpde.problem import Collocation, Residual, linearized
@@ -84,7 +84,7 @@ def _run(
         last = settled(iteration.code)
         new = advance(parts, solver, iteration, jnp.where(last, refinement, 0), tolerance)
         over = (new.code == GOING_ON) & (new.control.steps >= max_steps)
-        code = jnp.where(over, code_of(RESULT.step_limit), new.code)
+        code = jnp.where(over, code_of(RESULTS.step_limit), new.code)
         return eqx.tree_at(lambda i: i.control.code, new, code), last
 
     begin = jax.tree.map(jnp.asarray, begun(parts, solver, entries))
@@ -139,11 +139,11 @@ def _along(primals: Any, tangents: Any) -> tuple[Entries, tuple[Float[Array, "_ 
     ) -> tuple[Float[Array, " n"], tuple[Float[Array, "_ _"], ...]]:
         residuals, kernels, blocks = eqx.combine(changed, rest)
         rows = linearized(residuals, blocks, unflat(entries))
-        solved = plan.solve(kernels, rows, rows.variance, rows.target, 0)
+        solved = plan.solve(kernels, rows, rows.variance, rows.rhs, 0)
         there = ravel_pytree(solved.entries(kernels, rows))[0]
         if plan.refinement:
             sweeps = jnp.where(iteration.control.polished, plan.refinement, 0)
-            solved = plan.solve(kernels, rows, rows.variance, rows.target, sweeps)
+            solved = plan.solve(kernels, rows, rows.variance, rows.rhs, sweeps)
         return there, solved.coefficients
 
     _, linear = jax.linearize(step, flat, moved)

@@ -13,6 +13,7 @@ from jaxtyping import Array, Complex, Float
 
 from kernelpde.arrays import Numbers, array
 from kernelpde.checking import numbers
+from kernelpde.deprecation import renamed_arguments
 from kernelpde.drawing import Panel, draw_panels, labeled
 from kernelpde.functionals import Term, node_terms
 from kernelpde.geometry import Box, grid_over
@@ -141,11 +142,12 @@ class LawView(FieldView):
                 )
         return array(where)
 
+    @renamed_arguments(deviation="std")
     def plot(
         self,
         *,
         reference: Callable | None = None,
-        deviation: Callable | None = None,
+        std: Callable | None = None,
         units: Mapping[str, str] | None = None,
     ) -> "Figure":
         """Draw the law where conditions ask for it.
@@ -153,7 +155,7 @@ class LawView(FieldView):
         **Arguments:**
 
         - `reference`: the true law, a function of arguments.
-        - `deviation`: the standard deviation, likewise; `posterior["k"].plot()` knows it.
+        - `std`: the standard deviation, likewise; `posterior["k"].plot()` knows it.
         - `units`: of the law and its argument, for the labels.
         """
         units, name = units or {}, self._law.name
@@ -161,14 +163,14 @@ class LawView(FieldView):
         ends: dict[str, Any] = {along: self.asked}
         grid = grid_over([Box(**ends).interior], (along,), 201, {})
         where = grid.points[:, 0]
-        spread = None if deviation is None else grid.masked(1.96 * np.asarray(deviation(where)))
+        band = None if std is None else grid.masked(1.96 * np.asarray(std(where)))
         known = None if reference is None else np.asarray(reference(where))
         panel = Panel(
             f"law {name}",
             grid.masked(np.asarray(self(where))),
             label=labeled(name, units),
             beside=None if known is None else ("reference", grid.masked(known)),
-            band=spread,
+            band=band,
         )
         return draw_panels([panel], grid, units)
 

@@ -14,8 +14,8 @@ from kernelpde.geometry._region import AbstractRegion, Sample, Space
 class Averages(AbstractRegion):
     """Weighted sums over points: one number per set of points.
 
-    On it a condition means Σ_q w_nq F(x_nq) = 0 for each n. With the data of an instrument that
-    sees an average of u, F is `u.value - y`, the weights adding up to 1.
+    On it a condition means Σ_q w_nq F(x_nq) = 0 for each n. For data y that are averages of u, F is
+    `u.value - y`, with weights that sum to 1.
 
     **Arguments:**
 
@@ -62,12 +62,12 @@ class Averages(AbstractRegion):
 def line_integrals(begin: Numbers, end: Numbers, nodes: int = 16) -> Averages:
     """∫ F ds along straight lines, by Gauss-Legendre quadrature.
 
-    The weights add up to the length of the line: a datum belongs into F divided by it.
+    The weights sum to the length of the line: in F, divide each datum by it.
 
     **Arguments:**
 
     - `begin`, `end`: of each line, of shape (n, d).
-    - `nodes`: of the quadrature.
+    - `nodes`: number of quadrature nodes.
 
     **Example:**
 

@@ -17,14 +17,14 @@ class Box(AbstractDomain):
     """A product of intervals: `Box(x=(0, 1), y=(0, 1))`, or in space-time `Box(t=(0, 1), x=(-1, 1),
     time="t")`.
 
-    Its sides are named after where they lie, `"x=0"` and `"x=1"`; `box.at(x=0)` finds the same.
+    Its sides are named by their position, `"x=0"` and `"x=1"`; `box.at(x=0)` is the same side.
 
     **Arguments:**
 
-    - `time`: the name of the coordinate that is time, if one is. Its two sides are then `initial`
+    - `time`: the name of the time coordinate, if there is one. Its two sides are then `initial`
       and `final`, and do not belong to `boundary`.
-    - `periodic`: the names of coordinates whose two ends are the same place. They have no sides,
-      need no condition, and the kernels of a problem here become periodic in them.
+    - `periodic`: the names of periodic coordinates. They have no sides and need no condition, and
+      the kernels of a problem on the box become periodic in them.
     - `**intervals`: lower and upper end of each coordinate.
 
     **Example:**

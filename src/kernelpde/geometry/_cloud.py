@@ -8,15 +8,15 @@ from kernelpde.geometry._region import AbstractRegion, Sample, Space
 
 
 class PointCloud(AbstractRegion):
-    """Points of the user's own, with or without outward normals.
+    """Given points, with or without outward normals.
 
     **Arguments:**
 
     - `points`: one row per point.
-    - `normals`: one row per point, if a condition asks for the normal derivative.
-    - `name`: what to call them in messages.
-    - `coordinates`: their names, such as `("x", "y")`; those of the problem's other regions if left
-      out, and x0, x1, ... where there are none.
+    - `normals`: one row per point, if a condition uses the normal derivative.
+    - `name`: used in messages.
+    - `coordinates`: their names, such as `("x", "y")`; by default those of the problem's other
+      regions, and x0, x1, ... if there are none.
 
     **Example:**
 

@@ -10,6 +10,10 @@ from jaxtyping import Float, Int
 
 from kernelpde.geometry._region import Sample
 
+_STRAIGHT = 3.0
+"""A side of a curve in the plane that is longer than the next one by this factor is straight, and
+tangent to what follows: meshes of curves do not change their size so suddenly."""
+
 
 def corner_normals(
     vertices: Int[np.ndarray, "m d"],
@@ -44,6 +48,7 @@ def corner_normals(
     order = np.argsort(place, kind="stable")
     begin = np.searchsorted(place[order], np.arange(place.max() + 2))
     found = np.empty_like(parts).reshape(count * dimension, dimension)
+    alone, straight = np.zeros((2, count * dimension), dtype=bool)
     flat, least = parts.reshape(count * dimension, dimension), np.cos(np.deg2rad(angle))
     for vertex in range(len(begin) - 1):
         here = order[begin[vertex] : begin[vertex + 1]]
@@ -52,8 +57,20 @@ def corner_normals(
             near = own @ own.T > least
             np.fill_diagonal(near, True)
             found[here] = near @ flat[here]
+            alone[here] = near.sum(axis=1) == 1
+            sizes = size[facet[here]]
+            if dimension == 2 and near.all() and sizes.max() > _STRAIGHT * sizes.min():
+                found[here], straight[here] = own[np.argmax(sizes)], True
     found /= np.linalg.norm(found, axis=1, keepdims=True)
-    return found.reshape(count, dimension, dimension)
+    found = found.reshape(count, dimension, dimension)
+    if dimension == 2:
+        # Where a curve ends at a corner, its last arc is taken to be symmetric.
+        alone, joined = alone.reshape(count, 2), ~(alone | straight).reshape(count, 2)
+        for end in (0, 1):
+            last = alone[:, end] & joined[:, 1 - end]
+            other, own = found[last, 1 - end], normals[last]
+            found[last, end] = 2 * np.sum(other * own, axis=1, keepdims=True) * own - other
+    return found
 
 
 def curved(

@@ -46,7 +46,7 @@ class AbstractDomain(abc.ABC):
 
     @property
     def bulge(self) -> float:
-        """How far points drawn from the boundary may lie from where `signed_distance` has it."""
+        """Maximum distance of sampled boundary points from the zero set of `signed_distance`."""
         return 0.0
 
     @property

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from kernelpde.geometry._region import Patch
 
 _CANDIDATES = 4
-"""So many times the points that are wanted are drawn; those too close to others are left out."""
+"""Factor by which more points are drawn than wanted; those too close to others are left out."""
 
 _MOST = 200_000
 """Pieces at most: what is finer than that is left as it is."""

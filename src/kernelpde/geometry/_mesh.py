@@ -23,10 +23,10 @@ _FLAT = 1e-12
 
 
 class Mesh(Faceted):
-    """What a mesh covers: `Mesh(points, triangles)`, or from a file `kp.read_mesh("part.msh")`.
+    """The domain of a mesh: `Mesh(points, triangles)`, or from a file `kp.read_mesh("part.msh")`.
 
-    Only its shape counts: conditions hold at points drawn from it, not at its vertices. Where sides
-    meet at a small angle the boundary is taken to be curved there, and points and normals are those
+    Only its shape matters: conditions hold at points drawn from it, not at its vertices. Where
+    sides meet at a small angle the boundary is treated as curved, and points and normals are those
     of a smooth curve or surface through the vertices.
 
     **Arguments:**

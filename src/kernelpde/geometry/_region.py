@@ -84,18 +84,18 @@ class AbstractRegion(abc.ABC):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Patch(AbstractRegion):
-    """The image of the unit cube under a map, less the points that `keeps` refuses.
+    """The image of the unit cube under a map, without the points that `keeps` rejects.
 
     **Attributes:**
 
     - `parameters`: the dimension of the cube.
-    - `chart`: takes points of the cube to points and normals, preserving measure up to a constant.
-    - `measure`: length, area or volume before anything is refused.
-    - `keeps`: tells which points belong; `None` if all do.
-    - `sizes`: how far apart points are from place to place; even if `None`.
+    - `chart`: maps points of the cube to points and normals, preserving measure up to a constant.
+    - `measure`: length, area or volume before points are rejected.
+    - `keeps`: which points belong to the patch; `None` if all do.
+    - `sizes`: local spacing of the points; uniform if `None`.
     - `beyond`: how far points lie outside, relative to the size of the domain; `None` if unknown.
-    - `cut`: the part in a window of time, where it is not the same at all times.
-    - `smooth`: whether the map has no kinks inside of the cube, so that quadrature there is good.
+    - `cut`: the part in a time window, if the patch changes with time.
+    - `smooth`: whether the map has no kinks inside the cube, so that quadrature is accurate.
     """
 
     name: str
@@ -123,7 +123,7 @@ class Patch(AbstractRegion):
         return self.chart(np.array(list(product((0.0, 1.0), repeat=self.parameters)))).points
 
     def fraction(self, points: int = 4096) -> float:
-        """Which part of the image is kept, estimated on so many fixed points."""
+        """Which part of the image is kept, estimated on a given number of fixed points."""
         if self.keeps is None:
             return 1.0
         trial = unit_points(points, self.parameters, "sobol", np.random.default_rng(0))

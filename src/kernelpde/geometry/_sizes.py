@@ -8,7 +8,8 @@ from jaxtyping import Array, Float, Int
 from kernelpde.arrays import array
 
 _PLACES = 64
-"""At so many places a size can be given: as many for all problems, so that one program serves."""
+"""Number of places at which a size is given: the same for all problems, so that one program
+serves."""
 
 _UNIT = 2.0**-40
 """Of the whole numbers that places and sizes are kept as; they are not learned then."""

@@ -9,7 +9,7 @@ from jaxtyping import Float
 
 from kernelpde.arrays import Numbers
 from kernelpde.checking import instance, one_of, whole_number
-from kernelpde.deprecation import adapted
+from kernelpde.deprecation import adapted, warn_moved
 from kernelpde.errors import InputError
 from kernelpde.gauss_newton import Solution, check_linear_solver, check_problem, earlier, solve
 from kernelpde.inference._conditioned import Conditioned, conditioned
@@ -25,7 +25,7 @@ def refine(
     condition: str,
     to: int,
     rounds: int = 4,
-    by: Literal["residual", "deviation"] = "residual",
+    by: Literal["residual", "std", "deviation"] = "residual",
     candidates: int = 2000,
     seed: int = 0,
     sampling: str = "halton",
@@ -46,7 +46,7 @@ def refine(
     - `condition`: whose points are added. It must hold on a region to draw from, without normals.
     - `to`: how many points it has in the end.
     - `rounds`: in how many rounds they are added.
-    - `by`: `"deviation"` leaves the size of the residual out.
+    - `by`: `"std"` leaves the size of the residual out.
     - `candidates`: places to choose from in each round.
     - `seed`, `sampling`, `linear_solver`: as in `solve`.
     - `throw`: raise `SolveError` if the last solve does not converge.
@@ -61,7 +61,10 @@ def refine(
     """
     check_problem("refine", problem)
     instance("refine", "points", points, Mapping, "a dictionary such as {'equation': 100}")
-    one_of("refine", "by", by, ("residual", "deviation"))
+    if by == "deviation":
+        warn_moved('refine(by="deviation")', 'refine(by="std")')
+        by = "std"
+    one_of("refine", "by", by, ("residual", "std"))
     for name, count in (("to", to), ("rounds", rounds), ("candidates", candidates)):
         whole_number("refine", name, count)
     check_linear_solver("refine", "linear_solver", linear_solver)

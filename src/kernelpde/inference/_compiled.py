@@ -36,8 +36,8 @@ def conditioned_at(
         for residual, block in zip(residuals, blocks, strict=True)
     )
     rows = linearized(residuals, blocks, entries)
-    solved = plan.solve(kernels, rows, rows.variance, rows.target, 0)
-    return rows, solved, jnp.sqrt(solved.energy(rows.target) / rows.target.shape[0])
+    solved = plan.solve(kernels, rows, rows.variance, rows.rhs, 0)
+    return rows, solved, jnp.sqrt(solved.energy(rows.rhs) / rows.rhs.shape[0])
 
 
 @compiled

@@ -22,7 +22,7 @@ from kernelpde.functionals import Functionals, Kernels, gram, gram_diagonal
 from kernelpde.linear_solvers import DenseFactor
 
 _CANDIDATES = 1024
-"""Pivots are chosen among so many of the functionals."""
+"""Number of functionals among which pivots are chosen."""
 
 _DEPTH = 1e-14
 """No more than this part of a prior variance can be resolved beside it."""

@@ -28,13 +28,13 @@ from kernelpde.linear_solvers import (
 from kernelpde.problem import Collocation, LinearizedProblem, Problem, linearized
 
 _CHUNK = 1024
-"""So many functionals are conditioned at a time."""
+"""Number of functionals conditioned at a time."""
 
 _MANY = 2
-"""From so many functionals per row on, pivots are worth their cost."""
+"""Functionals per row from which on pivots are worth their cost."""
 
 _SOME = 64
-"""So many are looked at first, to see how closely pivots must follow."""
+"""Number of functionals examined first, to decide how many pivots are needed."""
 
 _ACCEPTED = 0.01
 """An error bound beyond this part of a standard deviation sends a functional the exact way."""
@@ -68,7 +68,7 @@ class Conditioned:
     @property
     def size(self) -> int:
         """How many rows it is conditioned on."""
-        return len(self._rows.target)
+        return len(self._rows.rhs)
 
     @property
     def chi_squared(self) -> dict[str, float]:
@@ -77,7 +77,7 @@ class Conditioned:
         At a solution a residual is that of its linearization.
         """
         problem = self.solution.problem
-        missed = np.asarray(self._rows.target - self._solved.image)
+        missed = np.asarray(self._rows.rhs - self._solved.fitted)
         squares = missed**2 / np.maximum(np.asarray(self._rows.variance), 1e-300)
         ends = np.cumsum([0, *(len(stack) for stack in self._rows.stacks)])
         return {
@@ -107,7 +107,7 @@ class Conditioned:
         local = jnp.sum(functionals.coefficients * entries, axis=1)
         return local.reshape(-1, functionals.width).sum(1)
 
-    def prior_deviation(self, functionals: Functionals) -> Float[Array, " n"]:
+    def prior_std(self, functionals: Functionals) -> Float[Array, " n"]:
         """Standard deviation of each functional before any condition."""
         return self.amplitude * jnp.sqrt(gram_diagonal(self.solution.kernels, [functionals]))
 
@@ -119,14 +119,14 @@ class Conditioned:
         found = covariance_of(self._solved, self.solution.kernels, self._rows, left, right)
         return self.amplitude**2 * found
 
-    def deviation(self, functionals: Functionals) -> Float[Array, " n"]:
+    def std(self, functionals: Functionals) -> Float[Array, " n"]:
         """Posterior standard deviation of each functional.
 
         Of many functionals at once most are seen through a few of them, with an error of less than
         1% of each standard deviation; the others one by one.
         """
         kernels, count = self.solution.kernels, len(functionals)
-        size = len(self._rows.target)
+        size = len(self._rows.rhs)
         few = None
         dense = isinstance(self._solved, DenseSolution)
         if dense and count >= _MANY * size and functionals.width == 1:
@@ -139,7 +139,7 @@ class Conditioned:
         through = compressed(kernels, few, self._rows.batches, self._solved.system)
         return self.amplitude * self._through(through, functionals)
 
-    def exact_deviation(self, functionals: Functionals) -> Float[Array, " n"]:
+    def exact_std(self, functionals: Functionals) -> Float[Array, " n"]:
         """The same, each by a triangular solve of its own."""
         return self.amplitude * self._one_by_one(functionals)
 
@@ -205,7 +205,7 @@ def conditioned(solution: Solution, *, amplitude: float | None = None) -> Condit
     )
     if not bool(solved.usable):
         raise SolveError(
-            f"posterior: {solved.result} {len(rows.target)} conditions, nugget "
+            f"posterior: {solved.result} {len(rows.rhs)} conditions, nugget "
             f"{float(solved.nugget):.1e}.",
             solution,
         )

@@ -49,16 +49,16 @@ _STEPS = 50
 
 
 class LogDensity(eqx.Module):
-    """log p(x | data) up to a constant, x being unknown numbers and, if wanted, hyperparameters.
+    """log p(x | data) up to a constant, for parameters and, optionally, hyperparameters x.
 
-    A function of a vector for `jit`, `grad` and `vmap`, and so for any sampler written in JAX. Each
-    number is counted from its prior mean; a positive one by its logarithm, from that of its median.
-    Hyperparameters are logarithms as they are.
+    A function of a vector that supports `jit`, `grad` and `vmap`, and so any sampler written in
+    JAX. Parameters enter as offsets from their prior means, positive ones as offsets of the
+    logarithm from that of the prior median. Hyperparameters enter as logarithms.
 
     **Attributes:**
 
     - `names`: of the entries of x.
-    - `mode`, `covariance`: of x by Laplace's approximation, where to start and how far to go.
+    - `mode`, `covariance`: of x by Laplace's approximation, to start and to scale a sampler.
     """
 
     discretization: Discretization
@@ -66,7 +66,7 @@ class LogDensity(eqx.Module):
     hyper: Parameters | None
     mode: Float[Array, " p"]
     covariance: Float[Array, "p p"]
-    deviation: float
+    std: float
     unknowns: tuple[Parameter, ...] = eqx.field(static=True)
     data: tuple[int, ...] = eqx.field(static=True)
     names: tuple[str, ...] = eqx.field(static=True)
@@ -82,9 +82,9 @@ class LogDensity(eqx.Module):
     def prior(self, x: Float[Array, " p"]) -> Float[Array, ""]:
         """log p(x) up to a constant."""
         count = len(self.unknowns)
-        sizes = array([parameter.deviation for parameter in self.unknowns])
+        sizes = array([parameter.std for parameter in self.unknowns])
         found = -0.5 * jnp.sum((x[:count] / sizes) ** 2)
-        return found - 0.5 * jnp.sum(((x - self.mode)[count:] / self.deviation) ** 2)
+        return found - 0.5 * jnp.sum(((x - self.mode)[count:] / self.std) ** 2)
 
     def likelihood(self, values: Mapping[str, Any]) -> Float[Array, ""]:
         """log p(data | numbers) up to a constant, for priors of your own.
@@ -139,12 +139,12 @@ def data_density(
 ) -> Float[Array, ""]:
     """log p(data | all other rows), up to a constant."""
     ours = rows.numbers(data)
-    order = np.concatenate([np.setdiff1d(np.arange(len(rows.target)), ours), ours])
+    order = np.concatenate([np.setdiff1d(np.arange(len(rows.rhs)), ours), ours])
     diagonal = gram_diagonal(kernels, rows.batches) + rows.variance
     matrix = gram_of_blocks(kernels, rows.batches)[order][:, order]
     lifted = jnp.where(np.eye(len(order), dtype=bool), (1.0 + nugget) * diagonal[order], matrix)
     factor = jnp.linalg.cholesky(lifted)
-    missed = jax.scipy.linalg.solve_triangular(factor, rows.target[order], lower=True)
+    missed = jax.scipy.linalg.solve_triangular(factor, rows.rhs[order], lower=True)
     last = len(order) - len(ours)
     return -0.5 * jnp.sum(missed[last:] ** 2) - jnp.sum(jnp.log(jnp.diagonal(factor)[last:]))
 
@@ -154,10 +154,10 @@ def log_density(found: Solution | Learned, *, hyperparameters: float | None = No
 
     **Arguments:**
 
-    - `found`: where to start, a solution or what was learned. With `StudentT` noise each datum
+    - `found`: where to start, a solution or the result of `learn`. With `StudentT` noise each datum
       keeps the weight that it has there.
-    - `hyperparameters`: if given, those that are learned are part of it, with Gaussian priors for
-      their logarithms around those of `found` and this standard deviation.
+    - `hyperparameters`: if given, learned hyperparameters are included, with Gaussian priors on
+      their logarithms, centered at those of `found` with this standard deviation.
 
     **Example:**
 

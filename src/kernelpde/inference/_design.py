@@ -57,7 +57,7 @@ def next_measurement(
     if noise < 0:
         raise InputError(f"next_measurement: noise must not be negative; got {noise}.")
     shared = posterior.covariance(goal, candidates)
-    spread = posterior.deviation(candidates) ** 2 + noise**2
-    total = jnp.sum(posterior.deviation(goal) ** 2)
+    spread = posterior.std(candidates) ** 2 + noise**2
+    total = jnp.sum(posterior.std(goal) ** 2)
     gain = np.asarray(jnp.sum(shared**2, axis=0) / spread / total)
     return Choice(int(np.argmax(gain)), gain)

@@ -6,20 +6,22 @@ import numpy as np
 
 from kernelpde.arrays import array
 from kernelpde.checking import real_number
+from kernelpde.deprecation import earlier_names
 from kernelpde.errors import InputError
 from kernelpde.inference._mixed import mixed_quantile, pooled
 from kernelpde.problem import Parameter
 
 
+@earlier_names(deviation="std", spread="offset_std", spreads="offset_stds")
 @dataclass(frozen=True)
 class Estimate:
-    """An unknown number: what the data say of it.
+    """The posterior of an unknown parameter.
 
     **Attributes:**
 
-    - `parameter`: what it is.
-    - `offsets`, `spreads`, `weights`: means and standard deviations of its offset from what was
-      expected, of its logarithm if it is positive, by each member of a posterior.
+    - `parameter`: with its prior.
+    - `offsets`, `offset_stds`, `weights`: mean and standard deviation of its offset from the prior
+      mean, in logarithms if it is positive, and weight, for each member of the posterior.
 
     **Example:**
 
@@ -33,7 +35,7 @@ class Estimate:
 
     parameter: Parameter
     offsets: tuple[float, ...]
-    spreads: tuple[float, ...]
+    offset_stds: tuple[float, ...]
     weights: tuple[float, ...] = (1.0,)
 
     @property
@@ -41,7 +43,7 @@ class Estimate:
         return float(self._pooled[0])
 
     @property
-    def spread(self) -> float:
+    def offset_std(self) -> float:
         return float(self._pooled[1])
 
     @property
@@ -50,26 +52,26 @@ class Estimate:
 
     @property
     def _members(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        return np.asarray(self.offsets), np.asarray(self.spreads), np.asarray(self.weights)
+        return np.asarray(self.offsets), np.asarray(self.offset_stds), np.asarray(self.weights)
 
     @property
     def mean(self) -> float:
-        """Where the posterior has its center."""
+        """Posterior mean; for a positive parameter the exponential of the mean logarithm."""
         return float(self.parameter.value(array(self.offset)))
 
     @property
-    def deviation(self) -> float:
+    def std(self) -> float:
         """Its standard deviation, to first order for a positive parameter."""
-        return self.spread * (self.mean if self.parameter.positive else 1.0)
+        return self.offset_std * (self.mean if self.parameter.positive else 1.0)
 
     @property
     def contraction(self) -> float:
         """The part of the prior variance that data have removed: near 0 where they say nothing of
         the number, near 1 where they determine it."""
-        return float(np.clip(1.0 - (self.spread / self.parameter.deviation) ** 2, 0.0, 1.0))
+        return float(np.clip(1.0 - (self.offset_std / self.parameter.std) ** 2, 0.0, 1.0))
 
     def quantile(self, level: float) -> float:
-        """What the number is below with a given probability."""
+        """The quantile of the parameter at a given probability."""
         at = mixed_quantile(*self._members, level)
         return float(self.parameter.value(array(at)))
 
@@ -80,7 +82,7 @@ class Estimate:
 
     def __repr__(self) -> str:
         low, high = self.interval()
-        return f"{self.mean:.5g} ± {self.deviation:.2g} (95%: {low:.5g} to {high:.5g})"
+        return f"{self.mean:.5g} ± {self.std:.2g} (95%: {low:.5g} to {high:.5g})"
 
 
 def tails(level: float) -> tuple[float, float]:

@@ -10,27 +10,27 @@ _HALVINGS = 60
 
 def pooled(
     means: Float[np.ndarray, " m *_"],
-    deviations: Float[np.ndarray, " m *_"],
+    stds: Float[np.ndarray, " m *_"],
     weights: Float[np.ndarray, " m"],
 ) -> tuple[Float[np.ndarray, "*_"], Float[np.ndarray, "*_"]]:
     """Mean and standard deviation: var = E[var] + var[E]."""
     mean = np.asarray(np.tensordot(weights, means, 1))
-    variance = np.tensordot(weights, deviations**2 + (means - mean) ** 2, 1)
+    variance = np.tensordot(weights, stds**2 + (means - mean) ** 2, 1)
     return mean, np.asarray(np.sqrt(variance))
 
 
 def mixed_quantile(
     means: Float[np.ndarray, " m *_"],
-    deviations: Float[np.ndarray, " m *_"],
+    stds: Float[np.ndarray, " m *_"],
     weights: Float[np.ndarray, " m"],
     level: float,
 ) -> Float[np.ndarray, "*_"]:
     """Where Σ w Φ((x - μ) / σ) has a given value: between the quantiles of the members."""
-    ends = means + ndtri(level) * deviations
+    ends = means + ndtri(level) * stds
     low, high = ends.min(axis=0), ends.max(axis=0)
     if len(weights) == 1:
         return np.asarray(low)
-    safe = np.maximum(deviations, 1e-300)
+    safe = np.maximum(stds, 1e-300)
     for _ in range(_HALVINGS):
         middle = 0.5 * (low + high)
         below = np.tensordot(weights, ndtr((middle - means) / safe), 1) < level

@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from kernelpde.checking import instance, random_key, real_number, whole_number
+from kernelpde.deprecation import earlier_names
 from kernelpde.errors import InputError, SolveError
 from kernelpde.functionals import Functionals, Term
 from kernelpde.gauss_newton import Solution, check_solution, field_names, nugget_misfit
@@ -47,23 +48,24 @@ doubted. Rates of an ODE system shifted by 0.1 of their error bars at 4, 0.4 at 
 on `darcy` of `benchmarks/calibration.py` (seeds from 1000) 95% intervals held 60 to 70% from 4."""
 
 
+@earlier_names(deviation="std", exact_deviation="exact_std")
 class Posterior(InNotebooks):
-    """What is known of fields and numbers: a Gaussian process conditioned at a solution, or a
+    """The posterior of fields and parameters: a Gaussian process conditioned at a solution, or a
     mixture of several, one for each value of the hyperparameters.
 
     **Attributes:**
 
     - `members`: conditioned Gaussian processes, the first at the best hyperparameters.
-    - `weights`: how much is believed of each.
-    - `lost`: the part of the belief in hyperparameters that was left out, since there was no
-      solution with them.
-    - `importance`: of draws of the unknown numbers, if the approximation was to be checked.
+    - `weights`: of the members in the mixture.
+    - `lost`: the total weight of hyperparameters that were left out because there was no solution
+      with them.
+    - `importance`: weighted draws of the parameters, if the approximation was checked.
 
     **Example:**
 
     ```python
     >>> known = kp.posterior(found)
-    >>> float(known["u"].deviation([[0.5]])[0]) < 0.01
+    >>> float(known["u"].std([[0.5]])[0]) < 0.01
     True
     ```
     """
@@ -109,11 +111,11 @@ class Posterior(InNotebooks):
         found = {}
         for parameter in self.solution.problem.parameters:
             functional = of_parameter(self.solution.problem, parameter.name)
-            means, spreads = (each[:, 0] for each in self._moments(functional))
+            means, stds = (each[:, 0] for each in self._moments(functional))
             found[parameter.name] = Estimate(
                 parameter,
                 tuple(means.tolist()),
-                tuple(spreads.tolist()),
+                tuple(stds.tolist()),
                 tuple(self.weights.tolist()),
             )
         return found
@@ -122,31 +124,31 @@ class Posterior(InNotebooks):
     def chi_squared(self) -> dict[str, float]:
         """For each condition with noise, the mean square of its residual over noise.
 
-        At a solution a residual is that of its linearization.
+        About 1 if noise and model agree.
         """
         return self.members[0].chi_squared
 
     @property
     def surprise(self) -> dict[str, float]:
-        """For each condition with data and noise, how far data are from what all else says of them.
+        """For each condition with data and noise, the mean squared standardized prediction error.
 
         The mean of (yᵢ - μᵢ)² / σᵢ², with each datum left out in turn and predicted with mean μᵢ
-        and variance σᵢ², its noise included: 1 where noise and kernels are right.
+        and variance σᵢ², its noise included: about 1 if noise and kernels are right.
         """
         return self.members[0].surprise
 
     @cached_property
     def nugget_misfit(self) -> float:
-        """How far the nugget lets conditions without noise be missed: Σ F² / (ηD) over their rows.
+        """Misfit of the conditions without noise, due to the nugget: Σ F² / (ηD) over their rows.
 
-        Were the nugget noise, half of it would be what the log density loses by it: nothing, if
-        kernels suit their fields.
+        If the nugget were noise, it would lower the log density by half of this; it is near 0 if
+        the kernels suit their fields.
         """
         return nugget_misfit(self.solution)
 
     @property
     def doubts(self) -> str:
-        """Why error bars are not to be trusted; empty if nothing speaks against them."""
+        """Reasons not to trust the error bars; empty if there are none."""
         if self.amplitude != 1.0:
             return ""
         found = []
@@ -200,7 +202,7 @@ class Posterior(InNotebooks):
         return self.solution.plot(
             *names,
             references=references,
-            deviations={name: self[name].deviation for name in names},
+            std={name: self[name].std for name in names},
             residuals=(),
             points=points,
             at=at,
@@ -218,7 +220,7 @@ class Posterior(InNotebooks):
     ) -> tuple[Float[np.ndarray, "m n"], Float[np.ndarray, "m n"]]:
         """Mean and standard deviation of each functional by each member."""
         means = np.stack([np.asarray(member.mean(functionals)) for member in self.members])
-        each = np.stack([np.asarray(member.deviation(functionals)) for member in self.members])
+        each = np.stack([np.asarray(member.std(functionals)) for member in self.members])
         return means, each
 
     def mean(self, functionals: Functionals) -> Float[Array, " n"]:
@@ -239,29 +241,29 @@ class Posterior(InNotebooks):
         between = jnp.einsum("k,ki,kj->ij", self.weights, rows, columns)
         return jnp.tensordot(self.weights, within, 1) + between
 
-    def deviation(self, functionals: Functionals) -> Float[Array, " n"]:
+    def std(self, functionals: Functionals) -> Float[Array, " n"]:
         """Posterior standard deviation of each functional.
 
-        Of many functionals at once most are seen through a few of them, with an error of less than
-        1% of each standard deviation; the others one by one.
+        For many functionals at once, most are approximated through a few of them, with an error of
+        less than 1% of each standard deviation; the others are computed one by one.
         """
         return jnp.asarray(pooled(*self._moments(functionals), self.weights)[1])
 
-    def exact_deviation(self, functionals: Functionals) -> Float[Array, " n"]:
-        """The same, each by a triangular solve of its own."""
+    def exact_std(self, functionals: Functionals) -> Float[Array, " n"]:
+        """The same, with a triangular solve for each."""
         means = np.stack([np.asarray(member.mean(functionals)) for member in self.members])
-        each = np.stack([np.asarray(m.exact_deviation(functionals)) for m in self.members])
+        each = np.stack([np.asarray(m.exact_std(functionals)) for m in self.members])
         return jnp.asarray(pooled(means, each, self.weights)[1])
 
     def contraction(self, functionals: Functionals) -> Float[Array, " n"]:
-        """The part of the prior variance of each functional that conditions and data have removed:
-        0 where they say nothing, 1 where they leave nothing open."""
-        priors = np.stack([np.asarray(m.prior_deviation(functionals)) for m in self.members])
+        """The fraction of the prior variance of each functional that conditions and data remove:
+        0 if they are uninformative, 1 if they determine it."""
+        priors = np.stack([np.asarray(m.prior_std(functionals)) for m in self.members])
         prior = np.tensordot(self.weights, priors**2, 1)
-        return jnp.clip(1.0 - self.deviation(functionals) ** 2 / prior, 0.0, 1.0)
+        return jnp.clip(1.0 - self.std(functionals) ** 2 / prior, 0.0, 1.0)
 
     def quantile(self, functionals: Functionals, level: float) -> Float[Array, " n"]:
-        """What each functional is below with a given probability."""
+        """The quantile of each functional at a given probability."""
         return jnp.asarray(mixed_quantile(*self._moments(functionals), self.weights, level))
 
     def samples(
@@ -342,27 +344,28 @@ def posterior(
     amplitude: float | None = None,
     check: PRNGKeyArray | None = None,
 ) -> Posterior:
-    """What is known of fields and numbers, given a solution or what was learned.
+    """The posterior of fields and parameters, from a solution or from the result of `learn`.
 
-    From a solution: one factorization, hyperparameters as they are. From what was learned with
-    data, the uncertainty of the hyperparameters is in it: their density is N(θ, H⁻¹), with H the
-    curvature of the outer loss where learning ended, and integrated by a few values of them, each
-    with a solve of its own.
+    From a solution: one factorization, with fixed hyperparameters. From the result of `learn` with
+    data it includes the uncertainty of the hyperparameters: their density N(θ, H⁻¹), with H the
+    curvature of the outer loss where learning ended, is integrated by a few values of them, each
+    with a separate solve.
 
     **Arguments:**
 
-    - `found`: what to linearize at. It must have converged.
-    - `amplitude`: a factor on all prior standard deviations. Where conditions have noise, their
-      size fixes that of the kernels, and it is 1 unless given. Without noise the solution does not
-      depend on it, and it is √(bᵀ P⁻¹ b / M), its most likely value.
-    - `check`: a random key. If given, a hundred draws of the unknown numbers are weighed by their
-      density without the approximation, see `log_density`; `doubts` says if few of them are left.
+    - `found`: where to linearize. It must have converged.
+    - `amplitude`: a factor on all prior standard deviations. With noisy conditions the noise fixes
+      the scale of the kernels, and the default is 1. Without noise the solution does not depend on
+      it, and the default is its most likely value, √(bᵀ P⁻¹ b / M).
+    - `check`: a random key. If given, a hundred draws of the parameters are weighted by their
+      density without the Gaussian approximation, see `log_density`; `doubts` reports if the
+      effective sample size is small.
 
     **Example:**
 
     ```python
     >>> known = kp.posterior(found)
-    >>> known.parameters["load"].deviation < 0.1
+    >>> known.parameters["load"].std < 0.1
     True
     ```
     """

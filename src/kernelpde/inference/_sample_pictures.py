@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def plot_samples(samples: "Samples") -> "Figure":
     """For each number a histogram of its draws with the Gaussian approximation, and the chains."""
     plt, names, density = pyplot(), samples.density.names, samples.density
-    deviations = np.sqrt(np.diag(np.asarray(density.covariance)))
+    stds = np.sqrt(np.diag(np.asarray(density.covariance)))
     with plt.rc_context(STYLE):
         figure, axes = plt.subplots(
             len(names), 2, figsize=(8, 1.9 * len(names)), squeeze=False, layout="constrained"
@@ -28,7 +28,7 @@ def plot_samples(samples: "Samples") -> "Figure":
             # The approximation is Gaussian in positions: its density here is by quantiles.
             levels = np.linspace(1e-3, 1 - 1e-3, 400)
             places = np.tile(np.asarray(density.mode), (len(levels), 1))
-            places[:, k] += deviations[k] * norm.ppf(levels)
+            places[:, k] += stds[k] * norm.ppf(levels)
             values = np.asarray(density.values(array(places))[name])
             left.plot(
                 0.5 * (values[1:] + values[:-1]),

@@ -36,8 +36,8 @@ class Samples:
       logarithms.
     - `positions`: the same as vectors, see `LogDensity`.
     - `density`: what they are drawn from.
-    - `divergences`: paths that left where the density can be followed; should be none.
-    - `evaluations`: how many gradients it took.
+    - `divergences`: number of divergent trajectories; should be 0.
+    - `evaluations`: number of gradient evaluations.
     """
 
     draws: dict[str, Float[np.ndarray, "chains draws"]]
@@ -57,17 +57,14 @@ class Samples:
 
     @cached_property
     def r_hat(self) -> dict[str, float]:
-        """How much wider all chains are than each: 1 if they have forgotten where they began.
-
-        After ranks are made normal, of halves of chains.
-        """
+        """Rank-normalized split R-hat: near 1 if the chains have mixed."""
         from blackjax.diagnostics import rhat
 
         return {name: float(rhat(each)) for name, each in self.draws.items()}
 
     @cached_property
     def effective(self) -> dict[str, float]:
-        """How many independent draws they are worth, in the middle or in the tails."""
+        """Effective sample size, the smaller of those of bulk and tails."""
         from blackjax.diagnostics import ess_bulk, ess_tail
 
         return {
@@ -97,7 +94,7 @@ class Samples:
 
     @property
     def converged(self) -> bool:
-        """Whether chains agree, are long enough, and none had to break off a path."""
+        """Whether the chains agree, are long enough, and have no divergences."""
         chains = len(self.positions)
         return (
             self.divergences == 0
@@ -107,7 +104,7 @@ class Samples:
 
     @property
     def doubts(self) -> str:
-        """What speaks against draws or against the Gaussian approximation; empty if nothing."""
+        """Reasons to doubt the draws or the Gaussian approximation; empty if there are none."""
         found = []
         chains = len(self.positions)
         worst = max(self.r_hat, key=self.r_hat.__getitem__)
@@ -148,7 +145,7 @@ class Samples:
         width = max(map(len, self.draws))
         lines = [
             f"Samples: {chains} chains of {count} draws, {self.divergences} divergences",
-            f"  {'':{width}}  {'mean':>10} {'deviation':>10} {'2.5%':>10} {'97.5%':>10} "
+            f"  {'':{width}}  {'mean':>10} {'std':>10} {'2.5%':>10} {'97.5%':>10} "
             f"{'R-hat':>6} {'effective':>9}",
         ]
         for name in self.draws:

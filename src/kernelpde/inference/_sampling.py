@@ -28,13 +28,13 @@ _AT_ONCE = 10
 
 @dataclass(frozen=True)
 class SamplingRecord:
-    """How far sampling has come.
+    """Progress of sampling.
 
     **Attributes:**
 
-    - `chain`, `chains`: which one of how many.
-    - `draw`, `draws`: how many of its draws are there, those of the warm-up included.
-    - `divergences`: paths so far, after the warm-up, that left where the density can be followed.
+    - `chain`, `chains`: number of this chain, and of all chains.
+    - `draw`, `draws`: number of its draws so far, and of all its draws, warm-up included.
+    - `divergences`: number of divergent trajectories so far, after the warm-up.
     - `evaluations`: of density and gradient so far.
     """
 
@@ -170,12 +170,12 @@ def sample(
 
     **Arguments:**
 
-    - `found`: a solution or what was learned, or a `log_density`.
+    - `found`: a solution, the result of `learn`, or a `log_density`.
     - `key`: the source of randomness.
-    - `draws`, `warmup`: how many of each chain are kept, and how many come before.
-    - `chains`: how many, each with a start of its own.
+    - `draws`, `warmup`: number of draws per chain that are kept, and of warm-up draws before them.
+    - `chains`: number of chains, each with a different start.
     - `hyperparameters`: as for `log_density`.
-    - `callback`: is told how far it has come.
+    - `callback`: called with a `SamplingRecord` as sampling proceeds.
 
     **Example:**
 

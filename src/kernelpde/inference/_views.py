@@ -9,6 +9,7 @@ from jaxtyping import Array, Complex, Float, PRNGKeyArray
 
 from kernelpde.arrays import Numbers, array
 from kernelpde.checking import finite, numbers, random_key, whole_number
+from kernelpde.deprecation import earlier_names
 from kernelpde.errors import InputError
 from kernelpde.functionals import (
     Functionals,
@@ -30,6 +31,7 @@ Where = Numbers | Averages
 """Points with their coordinates on the last axis, or averages."""
 
 
+@earlier_names(deviation="std")
 class PosteriorView:
     """A field, or one of its derivatives, under the posterior."""
 
@@ -76,9 +78,9 @@ class PosteriorView:
         """What is expected."""
         return self.offset + self._owner.mean(self.functionals(where)).reshape(self.shape(where))
 
-    def deviation(self, where: Where) -> Float[Array, "*_"]:
+    def std(self, where: Where) -> Float[Array, "*_"]:
         """Standard deviation."""
-        return self._owner.deviation(self.functionals(where)).reshape(self.shape(where))
+        return self._owner.std(self.functionals(where)).reshape(self.shape(where))
 
     def contraction(self, where: Where) -> Float[Array, "*_"]:
         """The part of the prior variance that conditions and data have removed: near 0 where they
@@ -147,9 +149,10 @@ class LawPosteriorView(PosteriorView):
         """Draw the law with its 95% band where conditions ask for it."""
         view = self._owner.solution[self._law.name]
         assert isinstance(view, LawView)
-        return view.plot(reference=reference, deviation=self.deviation, units=units)
+        return view.plot(reference=reference, std=self.std, units=units)
 
 
+@earlier_names(deviation="std")
 class ComplexPosteriorView:
     """A complex field, or one of its derivatives, under the posterior.
 
@@ -172,9 +175,9 @@ class ComplexPosteriorView:
         """What is expected."""
         return self.real.mean(where) + 1j * self.imag.mean(where)
 
-    def deviation(self, where: Where) -> Float[Array, "*_"]:
+    def std(self, where: Where) -> Float[Array, "*_"]:
         """The root of the mean of |u - mean|²: both parts together."""
-        return jnp.hypot(self.real.deviation(where), self.imag.deviation(where))
+        return jnp.hypot(self.real.std(where), self.imag.std(where))
 
     def samples(self, where: Where, key: PRNGKeyArray, count: int) -> Complex[Array, " s *_"]:
         """Joint draws, on the first axis."""

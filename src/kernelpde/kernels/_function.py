@@ -31,7 +31,7 @@ class Function(AbstractKernel):
     **Example:**
 
     ```python
-    >>> brownian = kp.Function(lambda x, y: jnp.exp(-jnp.sum((x - y) ** 2)))
+    >>> squared_exponential = kp.Function(lambda x, y: jnp.exp(-jnp.sum((x - y) ** 2)))
     ```
     """
 

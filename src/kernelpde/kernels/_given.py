@@ -23,10 +23,10 @@ def _row(values: np.ndarray) -> str:
 
 
 class Features(AbstractKernel):
-    """κ(x, y) = Σᵢ wᵢ φᵢ(x) φᵢ(y): what is known of a solution beforehand, up to factors.
+    """κ(x, y) = Σᵢ wᵢ φᵢ(x) φᵢ(y): known features of a solution, with unknown coefficients.
 
-    Added to another kernel, it stands for Σᵢ cᵢ φᵢ with unknown cᵢ of variance wᵢ: singular
-    functions at corners and cracks, trends. Multiplied with one, as in `Features(lambda x: x[0] *
+    Added to another kernel, it models Σᵢ cᵢ φᵢ with unknown cᵢ of variance wᵢ: singular
+    functions at corners and cracks, trends. Multiplied by one, as in `Features(lambda x: x[0] *
     (1 - x[0])) * Gaussian(0.3)`, it makes fields vanish exactly where φ does.
 
     **Arguments:**

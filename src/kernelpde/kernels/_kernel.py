@@ -1,6 +1,7 @@
 """What a kernel is, and how kernels combine."""
 
 import abc
+import dataclasses
 from collections.abc import Sequence
 from typing import ClassVar, TypeAlias
 
@@ -63,8 +64,7 @@ class AbstractKernel(eqx.Module):
     def periodized(self, periods: Periods) -> "AbstractKernel":
         """This kernel made periodic in the coordinates that have a period.
 
-        A kernel of one's own that is used on a periodic domain provides this method; unless it
-        does, it is refused there.
+        A user-defined kernel must implement this method to be used on a periodic domain.
 
         **Arguments:**
 
@@ -121,7 +121,10 @@ class AbstractKernel(eqx.Module):
         def show(value: np.ndarray) -> str:
             return np.array2string(value, precision=6, threshold=6)
 
-        inside = ", ".join(f"{name}={show(value)}" for name, value in hyperparameters(self).items())
+        fixed = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+        parts = [f"{k}={v:g}" for k, v in fixed.items() if isinstance(v, int | float)]
+        parts += [f"{name}={show(value)}" for name, value in hyperparameters(self).items()]
+        inside = ", ".join(parts)
         return f"{type(self).__name__}({inside})"
 
 

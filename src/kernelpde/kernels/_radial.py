@@ -28,6 +28,7 @@ from jaxtyping import Array, Float
 
 from kernelpde.arrays import Numbers
 from kernelpde.checking import real_number
+from kernelpde.deprecation import earlier_names
 from kernelpde.errors import InputError
 from kernelpde.kernels._circle import half_angle
 from kernelpde.kernels._kernel import AbstractKernel, Coordinates, Periods
@@ -200,31 +201,32 @@ class Gaussian(AbstractRadial):
         return jnp.exp(-0.5 * s), [(-0.5) ** n for n in range(highest + 1)]
 
 
+@earlier_names(mixture="alpha")
 class RationalQuadratic(AbstractRadial):
-    """κ(x, y) = (1 + s / 2a)^(-a), s = Σᵢ (xᵢ - yᵢ)² / ℓᵢ²: a mixture of Gaussians of all widths.
+    """κ(x, y) = (1 + s / 2α)^(-α), s = Σᵢ (xᵢ - yᵢ)² / ℓᵢ²: a mixture of Gaussians of all widths.
 
-    The profile's derivatives are ψ⁽ⁿ⁾(s) = (-1/2)ⁿ a (a+1) ⋯ (a+n-1) / aⁿ (1 + s / 2a)^(-a-n).
+    The profile's derivatives are ψ⁽ⁿ⁾(s) = (-1/2)ⁿ α (α+1) ⋯ (α+n-1) / αⁿ (1 + s / 2α)^(-α-n).
 
     **Example:**
 
     ```python
-    >>> all_widths = kp.RationalQuadratic(lengthscale=0.5, mixture=2.0)
+    >>> all_widths = kp.RationalQuadratic(lengthscale=0.5, alpha=2.0)
     ```
     """
 
     log_lengthscale: Float[Array, "..."]
-    log_mixture: Float[Array, ""]
+    log_alpha: Float[Array, ""]
 
-    def __init__(self, lengthscale: Numbers, mixture: Numbers = 1.0):
+    def __init__(self, lengthscale: Numbers, alpha: Numbers = 1.0):
         self.log_lengthscale = log_of_positive("RationalQuadratic", "lengthscale", lengthscale)
-        self.log_mixture = log_of_positive("RationalQuadratic", "mixture", mixture, single=True)
+        self.log_alpha = log_of_positive("RationalQuadratic", "alpha", alpha, single=True)
 
     @property
-    def mixture(self) -> Float[Array, ""]:
-        return jnp.exp(self.log_mixture)
+    def alpha(self) -> Float[Array, ""]:
+        return jnp.exp(self.log_alpha)
 
     def profile(self, s: Array, highest: int) -> tuple[Array | None, list[Array | float]]:
-        a = self.mixture
+        a = self.alpha
         base = 1.0 + s / (2.0 * a)
         cofactors: list[Array | float] = [1.0]
         for n in range(highest):
@@ -232,48 +234,48 @@ class RationalQuadratic(AbstractRadial):
         return jnp.exp(-a * jnp.log1p(s / (2.0 * a))), cofactors
 
 
+@earlier_names(smoothness="nu")
 class Matern(AbstractRadial):
-    """The Matern kernel of half-integer smoothness ν = p + 1/2, times differentiable p times.
+    """The Matern kernel of smoothness ν = p + 1/2, whose functions are p times differentiable.
 
     κ(x, y) = 2^(1-ν) / Γ(ν) z^ν K_ν(z), z = √(2ν s), s = Σᵢ (xᵢ - yᵢ)² / ℓᵢ².
 
     **Arguments:**
 
-    - `smoothness`: ν, one of 0.5, 1.5, 2.5, ... . A functional of order k on both sides needs
+    - `nu`: ν, one of 0.5, 1.5, 2.5, ... . A functional of order k on both sides needs
       ν > k: second-order equations need at least 2.5.
     - `lengthscale`: ℓ, one number or one per coordinate.
 
     **Example:**
 
     ```python
-    >>> rough = kp.Matern(smoothness=3.5, lengthscale=0.2)  # three derivatives
+    >>> rough = kp.Matern(nu=3.5, lengthscale=0.2)  # three derivatives
     ```
     """
 
     log_lengthscale: Float[Array, "..."]
-    smoothness: float = eqx.field(static=True)
+    nu: float = eqx.field(static=True)
 
-    def __init__(self, smoothness: float, lengthscale: Numbers):
+    def __init__(self, nu: float, lengthscale: Numbers):
         advice = "It comes before the lengthscale: Matern(4.5, 0.2)."
-        given = real_number("Matern", "smoothness", smoothness, advice=advice)
+        given = real_number("Matern", "nu", nu, advice=advice)
         if given <= 0 or (2 * given) % 2 != 1:
             raise InputError(
-                f"Matern: smoothness must be a half-integer 0.5, 1.5, 2.5, ...; got {smoothness}. "
-                f"{advice}"
+                f"Matern: nu must be a half-integer 0.5, 1.5, 2.5, ...; got {nu}. {advice}"
             )
-        self.smoothness = given
+        self.nu = given
         self.log_lengthscale = log_of_positive("Matern", "lengthscale", lengthscale)
 
     def profile(self, s: Array, highest: int) -> tuple[Array | None, list[Array | float]]:
-        p = round(self.smoothness - 0.5)
+        p = round(self.nu - 0.5)
         if highest > 2 * p:
             raise InputError(
-                f"Matern: smoothness {self.smoothness} allows derivatives up to order {2 * p} in "
-                f"both arguments together, but order {highest} is needed. Use smoothness "
+                f"Matern: nu = {self.nu} allows derivatives up to order {2 * p} in "
+                f"both arguments together, but order {highest} is needed. Use nu = "
                 f"{(highest + 1) // 2 + 0.5} or higher."
             )
         at_zero = factorial(2 * p) / (factorial(p) * 2.0**p)
-        rate = 2.0 * self.smoothness
+        rate = 2.0 * self.nu
         return None, [
             (-0.5 * rate) ** n / at_zero * _reduced_bessel(p - n, rate * s)
             for n in range(highest + 1)

@@ -25,7 +25,7 @@ from kernelpde.learning._outer import fold_residual as fold_residual
 from kernelpde.learning._outer import leave_one_out_residual as leave_one_out_residual
 from kernelpde.learning._pictures import LearningHistory as LearningHistory
 from kernelpde.learning._record import LearningRecord as LearningRecord
-from kernelpde.learning._result import LEARNING as LEARNING
+from kernelpde.learning._result import RESULTS as RESULTS
 from kernelpde.learning.validation import Evidence as Evidence
 from kernelpde.learning.validation import HeldOut as HeldOut
 from kernelpde.learning.validation import KernelFlow as KernelFlow

@@ -70,7 +70,7 @@ def _whole_step(
     ) -> Linearization:
         return Linearization(entries, image - row.through_jets(entries))
 
-    full = view(solved.entries(kernels, train), train, solved.image)
+    full = view(solved.entries(kernels, train), train, solved.fitted)
     if validation is None:
         return everywhere((full, None), solved.devices)
     places = tuple(
@@ -152,5 +152,5 @@ def view_of(
     solved = reached.solved
     entries = entries_of(kernels, solved, places_of(residuals, blocks), near)
     here = linearized(residuals, blocks, entries)
-    image = solved.images(kernels, here.stacks, near)
+    image = solved.predicted(kernels, here.stacks, near)
     return everywhere(Linearization(entries, image - here.through_jets(entries)), solved.devices)

@@ -20,7 +20,7 @@ from kernelpde.arrays import array
 from kernelpde.errors import InputError
 from kernelpde.learning._inner import Linearization
 from kernelpde.learning._record import LearningRecord
-from kernelpde.learning._result import LEARNING
+from kernelpde.learning._result import RESULTS
 from kernelpde.learning._state import LearningState
 from kernelpde.learning._step import with_new_points
 from kernelpde.learning._task import Task
@@ -196,7 +196,7 @@ def _saved(task: Task, state: LearningState) -> tuple[dict[str, Any], dict[str, 
         "result": None if state.result is None else state.result.name,
         "nugget": state.nugget,
         "factorizations": state.factorizations,
-        "looks": state.looks,
+        "local_searches": state.local_searches,
         "seconds": state.seconds,
         "random": state.random,
         "remembers": state.memory is not None,
@@ -237,10 +237,10 @@ def _restored(
     state = dataclasses.replace(
         begun,
         theta=_shaped(arrays["theta"], begun.theta.shape, "theta"),
-        result=None if facts["result"] is None else LEARNING[facts["result"]],
+        result=None if facts["result"] is None else RESULTS[facts["result"]],
         nugget=float(facts["nugget"]),
         factorizations=int(facts["factorizations"]),
-        looks=int(facts["looks"]),
+        local_searches=int(facts.get("local_searches", facts.get("looks", 0))),
         started=begun.started - float(facts["seconds"]),
         random=facts["random"],
         train=_view(arrays, "train", begun.train),

@@ -138,10 +138,10 @@ def outer_roots(
     """
     kernels = loss.parameters.kernels(theta)
     inner = inner_map(kernels, loss.rows_at(theta), loss.plan, keep)
-    weights, seen = loss.row_weights, inner.image
+    weights, seen = loss.row_weights, inner.fitted
     if loss.validation is not None:
         residual = held_out_residual(kernels, inner, loss.validation, loss.near, keep)
-        seen, roots = residual + loss.validation.target, weights * residual
+        seen, roots = residual + loss.validation.rhs, weights * residual
     else:
         assert isinstance(inner, DenseSolution)
         roots = loss.judge(inner, loss.folds, weights)
@@ -166,7 +166,7 @@ def outer_loss(theta: Float[Array, " p"], loss: Loss) -> tuple[Float[Array, ""],
     kernels, rows = loss.parameters.kernels(theta), loss.rows_at(theta)
     value, inner = predictive(kernels, rows, loss.plan, loss.data, loss.predictions)
     penalty = _penalty(theta, loss)
-    return value + 0.5 * (penalty @ penalty), _reached(inner, inner.image)
+    return value + 0.5 * (penalty @ penalty), _reached(inner, inner.fitted)
 
 
 @compiled
@@ -184,7 +184,7 @@ def density_and_normal(theta: Float[Array, " p"], loss: Loss):
         found.value + 0.5 * (penalty @ penalty),
         found.gradient + pull(penalty)[0],
         found.normal + slopes.T @ slopes,
-        _reached(found.inner, found.inner.image),
+        _reached(found.inner, found.inner.fitted),
     )
 
 
@@ -224,7 +224,7 @@ def damped_direction(
     By conjugate gradients on products with J and Jᵀ, which all use one factorization. The damping λ
     is relative to c = ‖Jg‖² / ‖g‖², the curvature along the gradient.
     """
-    keep = 8 * _ARRAYS * len(loss.rows.target) ** 2 <= _KEPT
+    keep = 8 * _ARRAYS * len(loss.rows.rhs) ** 2 <= _KEPT
     roots, forward, _ = jax.linearize(lambda t: outer_roots(t, loss, keep), theta, has_aux=True)
     backward = jax.linear_transpose(forward, theta)
     (gradient,) = backward(roots)
@@ -275,7 +275,7 @@ _KEPT, _ARRAYS = 2**29, 40
 """Bytes of arrays of pairs that may be kept between products with J, and how many there are."""
 
 FORWARD_LIMIT = 8
-"""Up to so many parameters, forward mode is cheaper than the adjoint of the assembly."""
+"""Number of parameters up to which forward mode is cheaper than the adjoint of the assembly."""
 
 
 def evaluator(loss: Loss, curvature: str) -> Callable:
@@ -306,7 +306,7 @@ def row_scales(kernels: Kernels, rows: LinearizedProblem) -> Float[Array, " M"]:
 
 
 @compiled
-def deviations(
+def predicted_std(
     kernels: Kernels,
     rows: LinearizedProblem,
     plan: AbstractLinearSolverState,

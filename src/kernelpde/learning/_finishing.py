@@ -9,7 +9,7 @@ from jaxtyping import Array
 
 from kernelpde.arrays import array
 from kernelpde.errors import InputError
-from kernelpde.gauss_newton import RESULT, Solution
+from kernelpde.gauss_newton import RESULTS, Solution
 from kernelpde.learning._evaluation import Parameters
 from kernelpde.learning._exact import Objective, exact_gradients
 from kernelpde.learning._optimizers import LBFGS, Evaluation, LevenbergMarquardt
@@ -20,7 +20,8 @@ from kernelpde.learning._task import Task
 from kernelpde.problem import Collocation, Problem, extents_of
 
 _SHORTER, _ATTEMPTS = 1.4, 4
-"""Lengthscales longer than rounding allows are divided by the first, so many times at most."""
+"""Lengthscales longer than rounding allows are divided by the first, at most as often as the second
+says."""
 
 _ERROR = 0.05
 """An estimated error above this, and a solution with such lengthscales is still called unresolved:
@@ -122,7 +123,7 @@ def resolved(solution: Solution, again: Callable[[Problem, Solution], Solution])
     """
     found = solution
     for _ in range(_ATTEMPTS):
-        if found.result is not RESULT.unresolved:
+        if found.result is not RESULTS.unresolved:
             break
         problem = found.problem
         parameters = Parameters.of(problem.kernels)

@@ -18,7 +18,7 @@ from kernelpde.learning._states import (
 from kernelpde.problem import Problem, StudentT
 
 _AGAIN = 2
-"""So often lengthscales of states are changed after learning."""
+"""Number of times lengthscales of states are changed after learning."""
 
 
 def with_noise_of_outliers(run: Run) -> Run:

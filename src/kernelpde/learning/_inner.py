@@ -33,7 +33,7 @@ def inner_map(
     the kernels, forwards and backwards, at the cost of one more solve and one more product with the
     Gram matrix, which is not kept for it; with `keep`, more is.
     """
-    return plan.solve(kernels, rows, rows.variance, rows.target, plan.refinement, keep)
+    return plan.solve(kernels, rows, rows.variance, rows.rhs, plan.refinement, keep)
 
 
 Places: TypeAlias = tuple[tuple[Float[Array, "_ _"], tuple[Term, ...]], ...]

@@ -52,31 +52,30 @@ def learn(
         ½ Σ_c w_c / N_c Σᵢ (rᵢ(θ) / s_c)² + R(θ),
 
     with r the linearized residuals of Π_k(θ) at validation points, s_c the size of such a residual
-    under the prior at the beginning of the step, and R a regularizer. Then uᵏ⁺¹ = Π_k(θ), or as
-    much of the way as the true residuals allow.
+    under the prior at the beginning of the step, and R a regularizer. Then uᵏ⁺¹ = Π_k(θ), or a
+    fraction of that step if the true residuals require it.
 
     **Arguments:**
 
-    - `problem`: with kernels to begin with.
+    - `problem`: with initial kernels.
     - `points`: training points per condition, as in `solve`.
-    - `validation`: with noisy data `LeaveOneOutPredictive()`, the density of each datum given the
-      rest; otherwise points held out, `HeldOut(standardized=True)` where the matrix is sure to
-      be formed (see `Automatic`), of points of your own some that are left out of training.
-      `Resampled()` ones in every step, or `KFold()` of the training points.
-    - `method`: optimizer, regularizer and further settings, and the solve that follows.
-    - `start`: a solution or functions to begin with, as in `solve`.
+    - `validation`: by default `LeaveOneOutPredictive()` with noisy data, the density of each datum
+      given the rest; otherwise held-out points, `HeldOut(standardized=True)` where the matrix is
+      certain to be formed (see `Automatic`). Of given points some are then left out of training.
+      `Resampled()` draws new points in every step, `KFold()` uses folds of the training points.
+    - `method`: optimizer, regularizer and further settings, and the final solve.
+    - `start`: initial guess, a solution or functions, as in `solve`.
     - `linear_solver`: of the inner systems; `Automatic()` with a nugget of 1e-10 and without
       refinement by default.
     - `seed`, `sampling`: of the points.
-    - `max_steps`: largest number of Gauss-Newton steps; 30, with data 80 unless given.
+    - `max_steps`: maximum number of Gauss-Newton steps; 30 by default, with data 80.
     - `throw`: raise `SolveError` if nothing usable was learned, or if the final solve has no
-      solution. One that is not good enough is returned, with a result that says so.
+      solution. One that is not accurate enough is returned, with a result that says so.
     - `callback`: called with a `LearningRecord` after every evaluation of the outer loss and after
       every step.
     - `checkpoint`: a file for the state of the run, written after every step. If it exists the run
-      goes on from there, to the same result bit for bit; if it belongs to another problem, other
-      points or other settings, it is refused. `max_steps` may differ: a run that ended at its limit
-      goes on.
+      resumes from it, to a bitwise identical result; a file from another problem, other points or
+      other settings is rejected. `max_steps` may differ: a run that ended at its limit continues.
 
     **Example:**
 

@@ -14,7 +14,7 @@ from kernelpde.gauss_newton import (
 from kernelpde.learning._evaluation import Parameters
 from kernelpde.learning._pictures import LearningHistory, plot_learning
 from kernelpde.learning._record import LearningRecord
-from kernelpde.learning._result import LEARNING
+from kernelpde.learning._result import RESULTS
 from kernelpde.linear_solvers import LinearSolver
 from kernelpde.notebooks import RESOLUTION, as_html
 from kernelpde.problem import Problem
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Learned:
-    """What learning has led to.
+    """The result of learning.
 
     **Attributes:**
 
     - `problem`: the problem with the learned kernels.
     - `solution`: of that problem at the final points.
     - `result`: why learning stopped.
-    - `factorizations`: how many it took, the final solve not counted.
+    - `factorizations`: their number, without the final solve.
     - `history`: one record per Gauss-Newton step.
     - `evaluations`: one record per evaluation of the outer loss.
     - `linear_solver`: of the final solve.
@@ -49,7 +49,7 @@ class Learned:
 
     problem: Problem
     solution: Solution
-    result: LEARNING
+    result: RESULTS
     factorizations: int
     history: LearningHistory
     evaluations: tuple[LearningRecord, ...]
@@ -75,7 +75,7 @@ class Learned:
 
     def plot(self) -> "Figure":
         """Draw the outer loss, the residuals and the hyperparameters over the run."""
-        return plot_learning(self.history, self.evaluations)
+        return plot_learning(self.history, self.evaluations, self.problem.space.coordinates)
 
     @property
     def kernels(self) -> Kernels:
@@ -83,8 +83,8 @@ class Learned:
 
     @property
     def converged(self) -> bool:
-        """Whether learning has converged, and the solution with what was learned as well."""
-        settled = self.result in (LEARNING.converged, LEARNING.scattered)
+        """Whether both learning and the final solve have converged."""
+        settled = self.result in (RESULTS.converged, RESULTS.scattered)
         return settled and bool(self.solution.converged)
 
     @property

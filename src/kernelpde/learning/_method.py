@@ -27,11 +27,11 @@ from kernelpde.linear_solvers import LinearSolver
 
 @dataclass(frozen=True)
 class FinalSolve:
-    """The solve with what was learned.
+    """The solve with the learned kernels.
 
     **Arguments:**
 
-    - `points`: how many for each condition; training and validation points together if left out.
+    - `points`: number for each condition; by default training and validation points together.
     - `seed`: of these points; that of `learn` if left out.
     - `linear_solver`: `Automatic()` by default, with data the same as for learning.
     - `max_steps`: largest number of its Gauss-Newton steps.
@@ -72,14 +72,14 @@ class Bilevel:
     - `solver`: of the inner steps; `GaussNewton()` never shortens them.
     - `tolerance`: on the change of the logarithms of the hyperparameters in a step; 0 takes all
       `max_steps`.
-    - `multistart`: compare lengthscales from a thirtieth of the domain to all of it first, by one
-      factorization each, begin with the best, and look around once more at the end; for a
-      lengthscale that varies from place to place, solve and learn with constant ones first.
-      Otherwise begin with those given and stay in their valley.
-    - `hypergradient`: "exact" goes on at the end with the gradient of the true objective, which
-      sees the linearization point move with θ; each of its evaluations takes some eight
+    - `multistart`: first compare lengthscales from a thirtieth of the domain to all of it, by one
+      factorization each, start from the best, and search once more at the end; for lengthscales
+      that vary over the domain, first solve and learn with constant ones. If false, start from
+      the given lengthscales and stay near their local minimum.
+    - `hypergradient`: "exact" finishes with the gradient of the true objective, which accounts for
+      the dependence of the linearization point on θ; each evaluation takes about eight
       factorizations.
-    - `final`: the solve that follows.
+    - `final`: the solve with the learned kernels.
     """
 
     optimizer: AbstractOptimizer | None = None
@@ -109,12 +109,12 @@ class Bilevel:
 
 @dataclass(frozen=True)
 class RunFile:
-    """Where a run is kept, with facts that somebody wants to find there again.
+    """A checkpoint file of a run, with notes to store in it.
 
     **Arguments:**
 
     - `path`: the file.
-    - `notes`: what JSON can hold.
+    - `notes`: a dictionary that can be written as JSON.
     """
 
     path: str | Path

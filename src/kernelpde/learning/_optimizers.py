@@ -90,7 +90,7 @@ class AbstractOptimizer(eqx.Module):
 
 
 class LevenbergMarquardt(AbstractOptimizer):
-    """Damped Gauss-Newton steps on ρ(θ) with a forward-mode Jacobian: for up to some hundred of θ.
+    """Damped Gauss-Newton steps on ρ(θ), forward-mode Jacobian: for up to a few hundred parameters.
 
     **Arguments:**
 

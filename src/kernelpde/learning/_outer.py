@@ -12,6 +12,7 @@ from jax.scipy.linalg import solve_triangular
 from jaxtyping import Array, Float
 
 from kernelpde.checking import real_number
+from kernelpde.deprecation import earlier_names
 from kernelpde.errors import InputError
 from kernelpde.functionals import Kernels
 from kernelpde.linear_solvers import AbstractLinearSolution, DenseSolution, Nearby
@@ -31,8 +32,8 @@ def held_out_residual(
     near: tuple[Nearby | None, ...],
     keep: bool = False,
 ) -> Float[Array, " N"]:
-    """r(θ) = κ_θ(Ψ, Φ) z(θ) - b at validation points: equation (outer_discrete_linearized)."""
-    return inner.images(kernels, validation.stacks, near, keep) - validation.target
+    """r(θ) = κ_θ(Ψ, Φ) z(θ) - b at validation points."""
+    return inner.predicted(kernels, validation.stacks, near, keep) - validation.rhs
 
 
 def leave_one_out_residual(inner: DenseSolution) -> Float[Array, " M"]:
@@ -73,8 +74,8 @@ def standardized_folds(
     """As `standardized_leave_one_out`, fold by fold: L⁻¹ z_F and -log Lᵢᵢ, (P⁻¹)_FF = L Lᵀ."""
     found, scales = jnp.zeros_like(inner.weights), jnp.zeros_like(inner.weights)
     for fold, block in _inverse_blocks(inner, folds):
-        misses, deviations = in_turn(inner.weights[fold], block)
-        found, scales = found.at[fold].set(-misses), scales.at[fold].set(deviations)
+        misses, stds = in_turn(inner.weights[fold], block)
+        found, scales = found.at[fold].set(-misses), scales.at[fold].set(stds)
     return found, scales
 
 
@@ -221,30 +222,31 @@ class L1(AbstractRegularizer):
         return theta * jnp.sqrt(2.0 * self.weight / (jnp.sqrt(theta**2 + epsilon**2) + epsilon))
 
 
+@earlier_names(spread="sigma")
 class LogNormal(AbstractRegularizer):
     """The prior log θᵢ ~ N(log m, s²) on positive hyperparameters: R = ½ Σ ((log θᵢ - log m) / s)².
 
     **Arguments:**
 
     - `median`: m.
-    - `spread`: s, in units of the logarithm.
+    - `sigma`: s, in units of the logarithm.
 
     **Example:**
 
     ```python
-    >>> method = kp.learning.Bilevel(regularizer=kp.LogNormal(median=0.3, spread=1.0))
+    >>> method = kp.learning.Bilevel(regularizer=kp.LogNormal(median=0.3, sigma=1.0))
     ```
     """
 
     median: float
-    spread: float
+    sigma: float
 
     def __check_init__(self):
         real_number("LogNormal", "median", self.median, above=0)
-        real_number("LogNormal", "spread", self.spread, above=0)
+        real_number("LogNormal", "sigma", self.sigma, above=0)
 
     def roots(self, theta: Float[Array, " p"]) -> Float[Array, " p"]:
-        return (theta - jnp.log(self.median)) / self.spread
+        return (theta - jnp.log(self.median)) / self.sigma
 
 
 class Around(AbstractRegularizer):
@@ -253,14 +255,14 @@ class Around(AbstractRegularizer):
     **Arguments:**
 
     - `center`: m.
-    - `spread`: s; infinite where nothing is known.
+    - `sigma`: s; infinite where nothing is known.
     """
 
     center: Float[Array, " p"]
-    spread: Float[Array, " p"]
+    sigma: Float[Array, " p"]
 
     def roots(self, theta: Float[Array, " p"]) -> Float[Array, " p"]:
-        return (theta - self.center) / self.spread
+        return (theta - self.center) / self.sigma
 
 
 def condition_weights(

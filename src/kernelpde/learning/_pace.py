@@ -11,25 +11,25 @@ _FAR = 0.3
 """A relative change of the state that leaves little of what was known of it."""
 
 _PATIENCE = 4
-"""So many steps at most in a row move the state alone."""
+"""Maximum number of consecutive steps that move the state alone."""
 
 _TRUST = 10
-"""So many such changes, and steps are taken only as far as the residuals allow."""
+"""Number of such changes after which steps are taken only as far as the residuals allow."""
 
 _WANDERING = 4
-"""So many moves that lead nowhere are the scatter of the validation points."""
+"""Number of steps without progress that count as the scatter of the validation points."""
 
 _SETTLED = 0.01
 """Relative change of the state below which this may be said."""
 
 _FIRST = 15
-"""With data, so many steps at most move the state alone in the beginning,"""
+"""With data, the maximum number of steps in the beginning that move the state alone,"""
 
 _NEARER = 0.03
 """until one changes it by less than this."""
 
 _RESTING = 5
-"""So many steps in a row must leave the hyperparameters where they are, with data,"""
+"""With data, the number of consecutive steps that must leave the hyperparameters unchanged,"""
 
 _AT_REST = 0.02
 """none moving one of them by more than this."""

@@ -12,13 +12,18 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _MOST = 8
-"""So many hyperparameters are drawn one by one; of more, the largest and the smallest."""
+"""Maximum number of hyperparameters drawn one by one; of more, the largest and the smallest."""
 
 
 def plot_learning(
-    history: Sequence[LearningRecord], evaluations: Sequence[LearningRecord]
+    history: Sequence[LearningRecord],
+    evaluations: Sequence[LearningRecord],
+    coordinates: Sequence[str] = (),
 ) -> "Figure":
-    """The outer loss, the residuals and the hyperparameters over the factorizations made."""
+    """The outer loss, the residuals and the hyperparameters over the factorizations made.
+
+    Lengthscales of all coordinates are named by these.
+    """
     losses = [
         Curve(name, _column(records, "factorizations"), _column(records, "loss"), faint)
         for name, records, faint in (("evaluations", evaluations, True), ("steps", history, False))
@@ -33,7 +38,7 @@ def plot_learning(
         [
             Chart("outer loss", "factorizations", losses),
             Chart("residual at validation points, rms", "Gauss-Newton step", residuals),
-            Chart("hyperparameters", "Gauss-Newton step", _paths(history)),
+            Chart("hyperparameters", "Gauss-Newton step", _paths(history, coordinates)),
         ]
     )
 
@@ -43,7 +48,7 @@ def _column(records: Sequence[LearningRecord], name: str) -> np.ndarray:
     return np.where(np.isfinite(values), values, np.nan)
 
 
-def _paths(history: Sequence[LearningRecord]) -> list[Curve]:
+def _paths(history: Sequence[LearningRecord], coordinates: Sequence[str]) -> list[Curve]:
     """Every number by its name; of an array the extremes once it has many."""
     found: dict[str, list[tuple[float, float]]] = {}
     fields = len({field for record in history for field in record.hyperparameters})
@@ -51,7 +56,7 @@ def _paths(history: Sequence[LearningRecord]) -> list[Curve]:
         for field, values in record.hyperparameters.items():
             for name, value in values.items():
                 whole = f"{field}: {name}" if fields > 1 else name
-                for label, number in _entries(whole, value).items():
+                for label, number in _entries(whole, value, coordinates).items():
                     found.setdefault(label, []).append((record.step, number))
     curves = [
         Curve(label, np.array([step for step, _ in path]), np.array([value for _, value in path]))
@@ -60,10 +65,12 @@ def _paths(history: Sequence[LearningRecord]) -> list[Curve]:
     return curves[:_MOST]
 
 
-def _entries(name: str, value: Any) -> dict[str, float]:
+def _entries(name: str, value: Any, coordinates: Sequence[str]) -> dict[str, float]:
     numbers = np.asarray(value, dtype=float).reshape(-1)
     if numbers.size == 1:
         return {name: float(numbers[0])}
+    if name.endswith("lengthscale") and numbers.size == len(coordinates):
+        return {f"{name} in {c}": float(x) for c, x in zip(coordinates, numbers, strict=True)}
     if numbers.size <= 3:
         return {f"{name} {n + 1}": float(number) for n, number in enumerate(numbers)}
     return {f"{name}, largest": float(numbers.max()), f"{name}, smallest": float(numbers.min())}

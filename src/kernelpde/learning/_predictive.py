@@ -6,7 +6,7 @@ with misses B⁻¹ z and covariance B⁻¹, their noise included. A datum i that
 rest and all other data has miss zᵢ / pᵢ and variance 1 / pᵢ with pᵢ = Bᵢᵢ. The loss is minus the
 log density of the data,
 
-    J(θ) = Σᵢ ½ tᵢ² + log σᵢ,    tᵢ the miss of datum i over its deviation σᵢ,
+    J(θ) = Σᵢ ½ tᵢ² + log σᵢ,    tᵢ the miss of datum i over its standard deviation σᵢ,
 
 each of them given all others (leave-one-out), or given those that follow it: then J is minus the
 log evidence of the data given the equations.
@@ -43,12 +43,12 @@ class Predicted(NamedTuple):
     """For each datum t and log σ; or, for each entry of θ, their derivatives."""
 
     misses: Float[Array, "*p d"]
-    log_deviations: Float[Array, "*p d"]
+    log_std: Float[Array, "*p d"]
 
     @property
     def density(self) -> Float[Array, ""]:
         """Minus its logarithm."""
-        return jnp.sum(0.5 * self.misses**2 + self.log_deviations)
+        return jnp.sum(0.5 * self.misses**2 + self.log_std)
 
 
 class Predictions(NamedTuple):
@@ -132,7 +132,7 @@ def judged(
     inner = inner_map(kernels, rows, plan)
     left_out = inner.left_out(kernels, rows, data)
     found, slopes = predictions.values(left_out), predictions.slopes(left_out, model, theta)
-    gradient = slopes.misses @ found.misses + slopes.log_deviations.sum(1)
-    shift = slopes.misses + found.misses * slopes.log_deviations
-    normal = shift @ shift.T + 2.0 * (slopes.log_deviations @ slopes.log_deviations.T)
+    gradient = slopes.misses @ found.misses + slopes.log_std.sum(1)
+    shift = slopes.misses + found.misses * slopes.log_std
+    normal = shift @ shift.T + 2.0 * (slopes.log_std @ slopes.log_std.T)
     return Judged(found.density, gradient, normal, inner)

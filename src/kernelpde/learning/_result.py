@@ -3,13 +3,13 @@
 import enum
 
 
-class LEARNING(enum.Enum):
+class RESULTS(enum.Enum):
     """Result codes of `kernelpde.learn`, with their messages.
 
     **Example:**
 
     ```python
-    >>> learned.result is kp.LEARNING.converged
+    >>> learned.result is kp.learning.RESULTS.converged
     True
     ```
     """

@@ -5,12 +5,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from kernelpde.errors import SolveError
-from kernelpde.gauss_newton import (
-    RESULT,
-    Solution,
-    Start,
-    solve,
-)
+from kernelpde.gauss_newton import RESULTS as SOLVED
+from kernelpde.gauss_newton import Solution, Start, solve
 from kernelpde.learning._checkpoint import Checkpoint, Stored
 from kernelpde.learning._evaluation import Parameters
 from kernelpde.learning._finishing import all_points, follow_exact_gradient, resolved
@@ -22,7 +18,7 @@ from kernelpde.learning._optimizers import (
     LevenbergMarquardt,
 )
 from kernelpde.learning._pictures import LearningHistory
-from kernelpde.learning._result import LEARNING
+from kernelpde.learning._result import RESULTS
 from kernelpde.learning._starting import compare_settled, compare_starts
 from kernelpde.learning._state import LearningState, init
 from kernelpde.learning._step import step
@@ -31,11 +27,11 @@ from kernelpde.learning._warm import stationary, varying
 from kernelpde.linear_solvers import Automatic
 from kernelpde.problem import Collocation, Problem
 
-WORTHLESS = (RESULT.not_positive_definite, RESULT.not_finite)
+WORTHLESS = (SOLVED.not_positive_definite, SOLVED.not_finite)
 """Anything else is worth having, and says what it is worth."""
 
 _CONSTANT_STEPS = 6
-"""So many steps at most with constant lengthscales, before they may vary."""
+"""Maximum number of steps with constant lengthscales, before they may vary."""
 
 _MANY = 300
 """With more hyperparameters than this, their Jacobian is not formed."""
@@ -62,7 +58,7 @@ def _suited(problem: Problem) -> AbstractOptimizer:
 def reached(run: Run) -> tuple[Task, LearningState]:
     """Learn from the beginning or from where a file was left."""
     task, state = steps(run, _file(run))
-    if run.method.hypergradient == "exact" and state.result is not LEARNING.not_finite:
+    if run.method.hypergradient == "exact" and state.result is not RESULTS.not_finite:
         state = follow_exact_gradient(task, state)
     return task, state
 
@@ -79,7 +75,7 @@ def finished(
     """The final solve with what was learned: at all points, or at others."""
     learned, options = task.problem_at(state.theta), task.options
     assert state.result is not None
-    if throw and state.result is LEARNING.not_finite:
+    if throw and state.result is RESULTS.not_finite:
         raise SolveError(f"learn: {state.result.value} Hyperparameters: {learned!r}")
     linear_solver = final.linear_solver
     if linear_solver is None:
@@ -176,14 +172,14 @@ def steps(
         elif options.multistart:
             state = compare_starts(task, state)
     theta = None if before is None else before.theta
-    if state.result is LEARNING.step_limit and len(state.history) < max_steps:
+    if state.result is RESULTS.step_limit and len(state.history) < max_steps:
         state = replace(state, result=None)
     while not state.done:
         if file is not None:
             file.write(task, state, theta)
         state = step(task, state, tolerance)
         if not state.done and len(state.history) >= max_steps:
-            state = replace(state, result=LEARNING.step_limit)
+            state = replace(state, result=RESULTS.step_limit)
     if file is not None:
         file.write(task, state, theta)
     return task, state

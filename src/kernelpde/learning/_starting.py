@@ -16,7 +16,7 @@ from kernelpde.learning._warm import unlike
 from kernelpde.linear_solvers import Automatic
 
 _SETTLING, _STILL = 12, 0.05
-"""So many inner steps a start is given, unless one changes the state by less than this."""
+"""Maximum number of inner steps for each start, and the change of the state at which they end."""
 
 _MANY, _FEW = 6000, 2500
 """With more rows than the first, starts are compared with about as many as the second."""
@@ -51,7 +51,7 @@ def compare_starts(task: Task, state: LearningState) -> LearningState:
 
 
 def thinned(task: Task, share: float) -> Task:
-    """A task with a part of the points, and the linear solver that suits so many."""
+    """A task with a part of the points, and the linear solver that suits them."""
     options = task.options
     rng = np.random.default_rng([options.seed, 13])
 

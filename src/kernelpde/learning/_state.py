@@ -11,12 +11,12 @@ from kernelpde.gauss_newton import Start, start_entries
 from kernelpde.learning._inner import Linearization
 from kernelpde.learning._pace import Pace
 from kernelpde.learning._record import LearningRecord
-from kernelpde.learning._result import LEARNING
+from kernelpde.learning._result import RESULTS
 from kernelpde.learning._task import Task
 from kernelpde.problem import Collocation
 
-_LOOKS = 4
-"""So often at most learning looks for better lengthscales around those it came to rest at."""
+_LOCAL_SEARCHES = 4
+"""Maximum number of searches for better lengthscales around those to which learning converged."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +32,7 @@ class LearningState:
     - `pace`: what the steps so far say about the next one.
     - `nugget`: of the inner systems.
     - `random`: state of the generator that draws batches.
-    - `looks`: how often learning may still look around when it has come to rest.
+    - `local_searches`: how many searches for better lengthscales are left once it has converged.
     - `covariance`: with data, that of the hyperparameters.
     - `followed`: the last hyperparameters that the linear solver could follow.
     - `announced`: the kind of linear solver that was told of.
@@ -49,7 +49,7 @@ class LearningState:
     pace: Pace
     nugget: float
     random: Mapping[str, Any]
-    looks: int
+    local_searches: int
     covariance: np.ndarray | None
     followed: np.ndarray | None
     announced: type | None
@@ -57,7 +57,7 @@ class LearningState:
     history: tuple[LearningRecord, ...]
     evaluations: tuple[LearningRecord, ...]
     started: float
-    result: LEARNING | None
+    result: RESULTS | None
 
     @property
     def done(self) -> bool:
@@ -92,7 +92,7 @@ def init(task: Task, start: Start | None = None) -> LearningState:
         pace=Pace(task.data is not None, task.plan.changes),
         nugget=float(task.options.linear_solver.nugget),
         random=np.random.default_rng([task.options.seed, 11]).bit_generator.state,
-        looks=_LOOKS,
+        local_searches=_LOCAL_SEARCHES,
         covariance=None,
         followed=None,
         announced=None,

@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from kernelpde.gauss_newton import RESULT, Solution, nugget_misfit, squared_norm
+from kernelpde.gauss_newton import RESULTS, Solution, nugget_misfit, squared_norm
 from kernelpde.kernels import stretched
 from kernelpde.learning.validation import data_conditions
 from kernelpde.problem import Collocation, Problem, mean_squares
@@ -32,7 +32,7 @@ with 0.5 and as little as there can be on two families (`darcy` and `source` of
 `benchmarks/calibration.py`, seeds from 1000): the latter widens what is to be found."""
 
 _SHORTER, _TIMES = 0.85, 6
-"""Lengthscales are shortened by this factor, and so many times at most."""
+"""Factor by which lengthscales are shortened, and how often at most."""
 
 
 def states(problem: Problem) -> tuple[int, ...]:
@@ -98,14 +98,14 @@ def with_suited_states(
     best, least = None, held_against(solution)
     if not least > _HELD_AGAINST:
         return None
-    too_short = solution.result is RESULT.not_met_between
+    too_short = solution.result is RESULTS.not_met_between
     factor = 1.0 / _SHORTER if too_short else _SHORTER
     for times in range(1, 1 + (_TIMES // 2 if too_short else _TIMES)):
         problem = _stretched(solution.problem, factor**times)
         if problem is None:
             break
         tried = solved(problem, best or solution)
-        if tried.result is RESULT.not_met_between and not too_short:
+        if tried.result is RESULTS.not_met_between and not too_short:
             break
         against = held_against(tried)
         if against < least:

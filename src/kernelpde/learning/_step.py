@@ -15,17 +15,17 @@ from kernelpde.learning._evaluation import (
     Loss,
     Reached,
     damped_direction,
-    deviations,
     evaluator,
     few,
     loss_without_derivatives,
     losses,
+    predicted_std,
 )
 from kernelpde.learning._inner import Linearization
 from kernelpde.learning._optimizers import Evaluation
 from kernelpde.learning._outer import AbstractRegularizer, Around
 from kernelpde.learning._record import LearningRecord
-from kernelpde.learning._result import LEARNING
+from kernelpde.learning._result import RESULTS
 from kernelpde.learning._starts import nearby
 from kernelpde.learning._state import LearningState
 from kernelpde.learning._task import Task
@@ -36,10 +36,10 @@ _LARGEST = 20.0
 coordinate, or from where it began."""
 
 _FEW_ROWS = 500
-"""With so many rows derivatives that are not needed cost less than a program without them."""
+"""Number of rows up to which unneeded derivatives cost less than a program without them."""
 
 _BATCH = 8
-"""So many hyperparameters are compared by one call of one compiled program."""
+"""Number of hyperparameters compared by one call of one compiled program."""
 
 _BETTER = 0.9
 """How much lower the loss elsewhere must be to go there."""
@@ -129,8 +129,8 @@ def outer_loss_at(
     if type(choice.plan) is not state.announced:
         choice.announce()
     if validation is not None and task.plan.standardized:
-        spread = np.asarray(deviations(kernels, rows, choice.plan, validation))
-        weights = weights * _shares(spread, [len(batch) for batch in validation.batches])
+        stds = np.asarray(predicted_std(kernels, rows, choice.plan, validation))
+        weights = weights * _shares(stds, [len(batch) for batch in validation.batches])
         state = replace(state, factorizations=state.factorizations + 1)
     loss = Loss(
         task.parameters,
@@ -139,7 +139,7 @@ def outer_loss_at(
         array(weights),
         choice.plan,
         _regularizer(task, state, len(weights)),
-        task.plan.folds(len(rows.target), task.options.seed, len(state.history)),
+        task.plan.folds(len(rows.rhs), task.options.seed, len(state.history)),
         task.plan.judge,
         task.data,
         task.plan.predictions,
@@ -148,15 +148,15 @@ def outer_loss_at(
     return Outer(loss, blocks, view), replace(state, random=random, announced=type(choice.plan))
 
 
-def _shares(deviations: np.ndarray, counts: list[int]) -> np.ndarray:
-    """Of each row the median deviation of its equation over its own, if that is larger.
+def _shares(stds: np.ndarray, counts: list[int]) -> np.ndarray:
+    """Of each row the median standard deviation of its equation over its own, if that is larger.
 
     What is known better than most counts as much as they do: where a kernel is far from right,
-    deviations there are those of rounding.
+    standard deviations there are those of rounding.
     """
-    equations = np.split(deviations, np.cumsum(counts)[:-1])
+    equations = np.split(stds, np.cumsum(counts)[:-1])
     middle = np.concatenate([np.full(len(each), np.median(each)) for each in equations])
-    return middle / np.maximum(middle, deviations)
+    return middle / np.maximum(middle, stds)
 
 
 def _batches(task: Task, state: LearningState):
@@ -257,7 +257,7 @@ def evaluation_of(
 def best_of(tally: Tally, loss: Loss, candidates: list[np.ndarray]) -> tuple[np.ndarray, float]:
     """The θ with the lowest loss, and that loss; values only, a batch of them at a time."""
     values = []
-    if loss.plan.forms_matrix and len(loss.rows.target) <= _FEW_ROWS:
+    if loss.plan.forms_matrix and len(loss.rows.rhs) <= _FEW_ROWS:
         evaluate = evaluation_of(tally, loss)
         found = [evaluate(theta).loss for theta in candidates]
         values = [value if np.isfinite(value) else np.inf for value in found]
@@ -325,7 +325,7 @@ def step(task: Task, state: LearningState, tolerance: float) -> LearningState:
         if state.followed is None:
             raise
         theta = _nearest_followed(task, state, state.followed)
-        return replace(state, theta=theta, result=LEARNING.rank_limit)
+        return replace(state, theta=theta, result=RESULTS.rank_limit)
     tally, loss, before = Tally.of(task, state), outer.loss, state.theta
     state_alone = tolerance > 0.0 and state.pace.state_alone()
     # Derivatives that are not needed cost less than another program, but for many rows.
@@ -339,7 +339,7 @@ def step(task: Task, state: LearningState, tolerance: float) -> LearningState:
     if not best.finite:
         nugget = 10.0 * state.nugget
         over = nugget > task.options.linear_solver.largest_nugget
-        return replace(state, nugget=nugget, result=LEARNING.not_finite if over else None)
+        return replace(state, nugget=nugget, result=RESULTS.not_finite if over else None)
     state, reached, kernels = replace(state, theta=best.theta), best.extra, task.kernels(best.theta)
     if task.data is not None and best.normal is not None:
         state = replace(state, covariance=np.linalg.pinv(best.normal, hermitian=True))
@@ -358,7 +358,7 @@ def step(task: Task, state: LearningState, tolerance: float) -> LearningState:
     if moved < tolerance and float(progress.change) < 10 * tolerance and pace.rested():
         return _at_rest(task, state, loss, best)
     if (middle := pace.scattered()) is not None:
-        return replace(state, theta=middle, result=LEARNING.scattered)
+        return replace(state, theta=middle, result=RESULTS.scattered)
     return state
 
 
@@ -385,11 +385,11 @@ def _at_rest(task: Task, state: LearningState, loss: Loss, best: Evaluation) -> 
     With few validation points the loss has several minima, and the first comparison of starts
     was made before anything was known of the solution.
     """
-    settled = replace(state, result=LEARNING.converged)
-    if not task.options.multistart or task.data is not None or state.looks == 0:
+    settled = replace(state, result=RESULTS.converged)
+    if not task.options.multistart or task.data is not None or state.local_searches == 0:
         return settled
-    state = replace(state, looks=state.looks - 1)
-    settled = replace(settled, looks=state.looks)
+    state = replace(state, local_searches=state.local_searches - 1)
+    settled = replace(settled, local_searches=state.local_searches)
     candidates = nearby(task.parameters, state.theta)
     if not candidates:
         return settled

@@ -23,7 +23,7 @@ from kernelpde.linear_solvers._low_rank import LowRank as LowRank
 from kernelpde.linear_solvers._low_rank import LowRankSolution as LowRankSolution
 from kernelpde.linear_solvers._low_rank import LowRankState as LowRankState
 from kernelpde.linear_solvers._metric import Metric as Metric
-from kernelpde.linear_solvers._result import LINEAR as LINEAR
+from kernelpde.linear_solvers._result import RESULTS as RESULTS
 from kernelpde.linear_solvers._sparse import Sparse as Sparse
 from kernelpde.linear_solvers._sparse import SparseState as SparseState
 from kernelpde.linear_solvers._system import AbstractLinearSolution as AbstractLinearSolution

@@ -21,10 +21,10 @@ from kernelpde.memory import LEARN, SOLVE, fits, require_bytes, require_memory
 from kernelpde.problem import Collocation, Residual
 
 _SMALL = 6000
-"""Up to so many rows nothing is measured: a dense factor takes seconds."""
+"""Number of rows up to which nothing is measured: a dense factor takes seconds."""
 
 _LARGE = 12_000
-"""Up to so many rows a dense factor takes a minute at most."""
+"""Number of rows up to which a dense factor takes at most a minute."""
 
 _RATIO = 10
 """With fewer rows per inducing functional the derivative of the low-rank solution is rounding."""
@@ -35,10 +35,10 @@ _LEARNING = 2.5
 
 
 class Automatic(eqx.Module):
-    """The dense solver where it takes seconds, otherwise what suits the kernel.
+    """The dense solver for small systems, otherwise the one that suits the kernel.
 
-    Up to 6000 rows `Dense`. Beyond that the rank of the Gram matrix at the nugget is measured: if
-    it is small, `LowRank`; if not, and a dense factor would take long, `Sparse`.
+    Up to 6000 rows `Dense`. Beyond that the rank of the Gram matrix at the nugget is computed: if
+    it is small, `LowRank`; if not, and a dense factorization would take long, `Sparse`.
 
     **Arguments:** as for `Dense`, and
 
@@ -91,7 +91,7 @@ class Choice:
 
 
 def automatic_for(rows: int) -> str:
-    """What `Automatic` does with so many rows, in words."""
+    """What `Automatic` does with that number of rows, in words."""
     if rows <= _SMALL:
         return "dense"
     beyond = "sparse if it is not" if rows > _LARGE else "dense if it is not"

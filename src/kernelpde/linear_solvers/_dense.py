@@ -18,7 +18,7 @@ from kernelpde.functionals import (
 )
 from kernelpde.linear_solvers._dense_factor import Dense, DenseFactor
 from kernelpde.linear_solvers._left_out import DenseLeftOut
-from kernelpde.linear_solvers._result import LINEAR
+from kernelpde.linear_solvers._result import RESULTS
 from kernelpde.linear_solvers._system import AbstractLinearSolution, AbstractLinearSolverState
 from kernelpde.problem import Collocation, LinearizedProblem, Residual
 
@@ -33,11 +33,11 @@ class DenseSolution(AbstractLinearSolution):
 
     stacks: tuple[Stack, ...]
     weights: Float[Array, " M"]
-    image: Float[Array, " M"]
+    fitted: Float[Array, " M"]
     norm_squared: Float[Array, ""]
     diagonal: Float[Array, " M"]
     nugget: Float[Array, ""]
-    result: LINEAR
+    result: RESULTS
     added: Float[Array, " M"]
     factor: DenseFactor | None
 
@@ -79,7 +79,7 @@ class DenseSolution(AbstractLinearSolution):
         cross = jnp.concatenate([gram(kernels, batch, functionals) for batch in rows.batches])
         return self.system.solve_half(cross)
 
-    def cross(
+    def inner_product(
         self, applied: Float[Array, " M"], coefficients: tuple[Float[Array, "_ _"], ...]
     ) -> Float[Array, ""]:
         del coefficients

@@ -18,7 +18,7 @@ from kernelpde.linear_solvers._cholesky import (
     solve_other_half,
     solve_with,
 )
-from kernelpde.linear_solvers._result import LINEAR
+from kernelpde.linear_solvers._result import RESULTS
 
 Product: TypeAlias = Callable[[Float[Array, " M"]], Float[Array, " M"]]
 """v ↦ Kv."""
@@ -43,9 +43,9 @@ class Dense(eqx.Module):
     **Arguments:**
 
     - `nugget`: η.
-    - `largest_nugget`: where to give up.
-    - `refinement`: how many sweeps x ← x + P⁻¹ (b - (K + Σ) x) follow a solve. They remove most of
-      the bias that the nugget brings.
+    - `largest_nugget`: the largest η to try.
+    - `refinement`: number of sweeps x ← x + P⁻¹ (b - (K + Σ) x) after a solve. They remove most of
+      the bias due to the nugget.
 
     **Example:**
 
@@ -107,9 +107,9 @@ class Dense(eqx.Module):
             lambda state: state,
             first,
         )
-        result = LINEAR.where(nugget > start, LINEAR.nugget_raised, LINEAR.successful)
-        result = LINEAR.where(factored, result, LINEAR.not_positive_definite)
-        result = LINEAR.where(finite, result, LINEAR.not_finite)
+        result = RESULTS.where(nugget > start, RESULTS.nugget_raised, RESULTS.successful)
+        result = RESULTS.where(factored, result, RESULTS.not_positive_definite)
+        result = RESULTS.where(finite, result, RESULTS.not_finite)
         return DenseFactor(matrix, own_diagonal, noise, factor, nugget, result, self.refinement)
 
 
@@ -124,13 +124,13 @@ class DenseFactor(eqx.Module):
     noise: Float[Array, " M"]
     factor: Float[Array, "M M"]
     nugget: Float[Array, ""]
-    result: LINEAR
+    result: RESULTS
     refinement: int = eqx.field(static=True)
 
     @property
     def usable(self) -> Bool[Array, ""]:
         """Whether there is a factor; without one every answer is NaN."""
-        return (self.result == LINEAR.successful) | (self.result == LINEAR.nugget_raised)
+        return (self.result == RESULTS.successful) | (self.result == RESULTS.nugget_raised)
 
     @property
     def added(self) -> Float[Array, " M"]:

@@ -171,7 +171,7 @@ class LowRankLeftOut(AbstractLeftOut):
         (known,) = some.by_row(
             lambda part, _, factor: (jnp.sum(solve_half(factor, part) ** 2, axis=0),), (), middle
         )
-        dual = (rows.target - features.times(coefficients)) / added
+        dual = (rows.rhs - features.times(coefficients)) / added
         return LowRankLeftOut(
             dual[numbers],
             (1.0 - known / added[numbers]) / added[numbers],

@@ -47,7 +47,7 @@ from kernelpde.linear_solvers._features import Features
 from kernelpde.linear_solvers._left_out import LowRankLeftOut
 from kernelpde.linear_solvers._pivots import Pivots, pivots
 from kernelpde.linear_solvers._products import rows_times, times_rows
-from kernelpde.linear_solvers._result import LINEAR
+from kernelpde.linear_solvers._result import RESULTS
 from kernelpde.linear_solvers._system import (
     AbstractLinearSolution,
     AbstractLinearSolverState,
@@ -69,14 +69,14 @@ class LowRank(eqx.Module):
     """Inducing functionals by pivoted Cholesky, for Gaussian and other very smooth kernels.
 
     Takes M r² operations and the memory of r² numbers, with r the rank of the Gram matrix at the
-    nugget: some hundred for lengthscales of a fifth of the domain, in the plane.
+    nugget: about 350 for lengthscales of a fifth of a square.
 
     **Arguments:**
 
     - `nugget`, `largest_nugget`: as for `Dense`.
-    - `tolerance`: what may remain unknown of a functional, relative to its prior variance; a
-      thousandth of the nugget if left out.
-    - `max_rank`: more than this is refused: the kernel is not smooth enough.
+    - `tolerance`: on the variance of a functional given the inducing ones, relative to its prior
+      variance; a thousandth of the nugget by default.
+    - `max_rank`: a larger rank is an error: the kernel is not smooth enough.
     - `mesh`: devices that share the rows, as for `Automatic`.
 
     **Example:**
@@ -133,11 +133,11 @@ class LowRankSolution(AbstractLinearSolution):
 
     stacks: tuple[Stack, ...]
     weights: Float[Array, " r"]
-    image: Float[Array, " M"]
+    fitted: Float[Array, " M"]
     norm_squared: Float[Array, ""]
     diagonal: Float[Array, " M"]
     nugget: Float[Array, ""]
-    result: LINEAR
+    result: RESULTS
     added: Float[Array, " M"]
     seen: Float[Array, " r"]
     basis: Basis | None
@@ -194,10 +194,10 @@ class LowRankSolution(AbstractLinearSolution):
     def condition(self) -> Float[Array, ""]:
         # The largest eigenvalue is at least the mean of those that are not small; the smallest is
         # what there is beyond the low-rank part.
-        share = self.image.shape[0] / self.weights.shape[0]
+        share = self.fitted.shape[0] / self.weights.shape[0]
         return share * jnp.max((self.diagonal + self.added) / self.added)
 
-    def cross(
+    def inner_product(
         self, applied: Float[Array, " M"], coefficients: tuple[Float[Array, "_ _"], ...]
     ) -> Float[Array, ""]:
         del applied
@@ -281,14 +281,14 @@ class LowRankState(AbstractLinearSolverState):
         middle, first = features.normal_equations(*still[2:])
         factor, definite = cholesky(middle)
         coefficients = solve_with(factor, first)
-        result = LINEAR.where(definite, root.result, LINEAR.not_positive_definite)
+        result = RESULTS.where(definite, root.result, RESULTS.not_positive_definite)
         # K_ΨΨ may be factored with a little on its diagonal without the answer changing.
-        result = LINEAR.where(result == LINEAR.nugget_raised, LINEAR.successful, result)
+        result = RESULTS.where(result == RESULTS.nugget_raised, RESULTS.successful, result)
         finite = jnp.isfinite(diagonal).all() & jnp.isfinite(middle).all()
-        result = LINEAR.where(finite, result, LINEAR.not_finite)
+        result = RESULTS.where(finite, result, RESULTS.not_finite)
         basis = Basis(root, factor, coefficients)
         w = _weights((kernels, rows.stacks, added, rhs), _Frozen(features, basis, self.stack))
-        w = jnp.where(result == LINEAR.successful, w, jnp.nan)
+        w = jnp.where(result == RESULTS.successful, w, jnp.nan)
         return LowRankSolution(
             (self.stack,),
             w,

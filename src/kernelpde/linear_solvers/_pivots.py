@@ -15,7 +15,7 @@ _SAMPLES = (1024, 2048, 4096, 8192)
 """How many functionals are looked at, more if the rank turns out to be a large part of them."""
 
 _PART = 4
-"""A sample so many times as large as the rank is enough to know it."""
+"""Size of the sample that is enough to know the rank, as a multiple of the rank."""
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 import equinox as eqx
 
 
-class LINEAR(eqx.Enumeration):
+class RESULTS(eqx.Enumeration):
     """Result codes of a symmetric positive definite solve, with their messages."""
 
     successful = "The matrix was factored with the nugget asked for."

@@ -34,7 +34,7 @@ from kernelpde.linear_solvers._factor import Factor, Pattern, factorized, precis
 from kernelpde.linear_solvers._local import Local, Nearby, nearby
 from kernelpde.linear_solvers._metric import Metric
 from kernelpde.linear_solvers._ordering import Level
-from kernelpde.linear_solvers._result import LINEAR
+from kernelpde.linear_solvers._result import RESULTS
 from kernelpde.linear_solvers._sparse_order import pool_of, row_groups
 from kernelpde.linear_solvers._sparse_solution import SparseSolution
 from kernelpde.linear_solvers._supernodes import elimination
@@ -57,9 +57,9 @@ class Sparse(eqx.Module):
     **Arguments:**
 
     - `nugget`, `largest_nugget`: as for `Dense`.
-    - `radius`: ρ, how far a functional sees, in units of the distance to those before it. Should
-      grow like log M; the error falls exponentially with it, work and memory grow like ρ^(2d).
-    - `preconditioner_radius`: likewise for the preconditioner, of which less is asked.
+    - `radius`: ρ, within which functionals are coupled, in units of the distance to earlier ones.
+      Should grow like log M; the error decays exponentially in ρ, work and memory grow like ρ^(2d).
+    - `preconditioner_radius`: likewise for the preconditioner, which may be less accurate.
     - `jitter`: added to the diagonal of small Gram matrices, relative to it.
     - `tolerance`: of conjugate gradients, on the relative residual.
     - `max_iterations`: of conjugate gradients.
@@ -268,9 +268,9 @@ class SparseState(AbstractLinearSolverState):
             [stack.applied(e) for stack, e in zip(rows.stacks, raw, strict=True)]
         )
         usable = system.factor.usable & system.preconditioner.usable
-        result = LINEAR.where(usable, LINEAR.successful, LINEAR.not_positive_definite)
-        result = LINEAR.where(converged, result, LINEAR.not_converged)
-        result = LINEAR.where(jnp.isfinite(diagonal).all(), result, LINEAR.not_finite)
+        result = RESULTS.where(usable, RESULTS.successful, RESULTS.not_positive_definite)
+        result = RESULTS.where(converged, result, RESULTS.not_converged)
+        result = RESULTS.where(jnp.isfinite(diagonal).all(), result, RESULTS.not_finite)
         return SparseSolution(
             rows.stacks,
             jnp.where(usable, z, jnp.nan),

@@ -14,7 +14,7 @@ from kernelpde.linear_solvers._ordering import Level, levels
 from kernelpde.problem import Collocation, Residual
 
 _TOP = 256
-"""So many points are ordered one by one and see all before them."""
+"""Number of points that are ordered one by one, each after all before it."""
 
 
 def _stages(residuals: tuple[Residual, ...]) -> list[list[int]]:

@@ -7,7 +7,7 @@ from jaxtyping import Array, Float, Int
 
 from kernelpde.functionals import Functionals, Kernels, Stack, Term
 from kernelpde.linear_solvers._local import Nearby, local_jets
-from kernelpde.linear_solvers._result import LINEAR
+from kernelpde.linear_solvers._result import RESULTS
 from kernelpde.linear_solvers._system import (
     AbstractLinearSolution,
 )
@@ -27,11 +27,11 @@ class SparseSolution(AbstractLinearSolution):
 
     stacks: tuple[Stack, ...]
     weights: Float[Array, " M"]
-    image: Float[Array, " M"]
+    fitted: Float[Array, " M"]
     norm_squared: Float[Array, ""]
     diagonal: Float[Array, " M"]
     nugget: Float[Array, ""]
-    result: LINEAR
+    result: RESULTS
     added: Float[Array, " M"]
     values: Float[Array, " N1"]
     raw: tuple[Float[Array, "_ _"], ...]
@@ -60,7 +60,7 @@ class SparseSolution(AbstractLinearSolution):
             kernels, self.pool, self.values, self.jitter, points, near, terms, self.mesh
         )
 
-    def images(
+    def predicted(
         self,
         kernels: Kernels,
         stacks: tuple[Stack, ...],
@@ -83,7 +83,7 @@ class SparseSolution(AbstractLinearSolution):
             self.norm_squared + jnp.sum(self.weights**2 * self.added), 1e-300
         )
 
-    def cross(
+    def inner_product(
         self, applied: Float[Array, " M"], coefficients: tuple[Float[Array, "_ _"], ...]
     ) -> Float[Array, ""]:
         del coefficients

@@ -19,8 +19,8 @@ COLUMNS = 32
 """How many columns a supernode has at most."""
 
 _KINDS, _EACH = 6, 150
-"""So many different numbers of rows at most, to which supernodes are filled up, and so many
-supernodes of each at least: every kind has to be compiled."""
+"""Maximum number of different sizes to which supernodes are filled up, and minimum number of
+supernodes of each size: every kind has to be compiled."""
 
 _BATCHES = ((512, 16), (1100, 4), (np.inf, 1))
 """How many supernodes are eliminated at the same time, by the number of their rows."""

@@ -28,7 +28,7 @@ from kernelpde.functionals import (
 )
 from kernelpde.linear_solvers._left_out import AbstractLeftOut
 from kernelpde.linear_solvers._local import Local, Nearby
-from kernelpde.linear_solvers._result import LINEAR
+from kernelpde.linear_solvers._result import RESULTS
 from kernelpde.problem import Collocation, LinearizedProblem, Residual
 
 
@@ -39,7 +39,7 @@ class AbstractLinearSolution(eqx.Module):
 
     - `stacks`: ψ.
     - `weights`: w.
-    - `image`: Φu.
+    - `fitted`: Φu.
     - `norm_squared`: ‖u‖².
     - `diagonal`: of the Gram matrix of the rows.
     - `nugget`, `result`: of the linear solve.
@@ -48,11 +48,11 @@ class AbstractLinearSolution(eqx.Module):
 
     stacks: eqx.AbstractVar[tuple[Stack, ...]]
     weights: eqx.AbstractVar[Float[Array, " m"]]
-    image: eqx.AbstractVar[Float[Array, " M"]]
+    fitted: eqx.AbstractVar[Float[Array, " M"]]
     norm_squared: eqx.AbstractVar[Float[Array, ""]]
     diagonal: eqx.AbstractVar[Float[Array, " M"]]
     nugget: eqx.AbstractVar[Float[Array, ""]]
-    result: eqx.AbstractVar[LINEAR]
+    result: eqx.AbstractVar[RESULTS]
     added: eqx.AbstractVar[Float[Array, " M"]]
 
     @property
@@ -63,7 +63,7 @@ class AbstractLinearSolution(eqx.Module):
     @property
     def usable(self) -> Bool[Array, ""]:
         """Whether there is a solution; without one every answer is NaN."""
-        return (self.result == LINEAR.successful) | (self.result == LINEAR.nugget_raised)
+        return (self.result == RESULTS.successful) | (self.result == RESULTS.nugget_raised)
 
     def without_factor(self) -> "AbstractLinearSolution":
         """The same without what takes the memory of a matrix."""
@@ -96,7 +96,7 @@ class AbstractLinearSolution(eqx.Module):
         del near
         return jets(kernels, points, terms, self.expansion)
 
-    def images(
+    def predicted(
         self,
         kernels: Kernels,
         stacks: tuple[Stack, ...],
@@ -112,7 +112,7 @@ class AbstractLinearSolution(eqx.Module):
         """A bound from below on the condition number of the matrix scaled to unit diagonal."""
 
     @abc.abstractmethod
-    def cross(
+    def inner_product(
         self, applied: Float[Array, " M"], coefficients: tuple[Float[Array, "_ _"], ...]
     ) -> Float[Array, ""]:
         """⟨v, u⟩ for another function v of the same kind.
@@ -149,7 +149,7 @@ class AbstractLinearSolution(eqx.Module):
 
     def energy(self, rhs: Float[Array, " M"]) -> Float[Array, ""]:
         """bᵀ P⁻¹ b = ‖u‖² + (b - Φu)ᵀ T⁻¹ (b - Φu)."""
-        return self.norm_squared + jnp.sum((rhs - self.image) ** 2 / self.added)
+        return self.norm_squared + jnp.sum((rhs - self.fitted) ** 2 / self.added)
 
     def entries(self, kernels: Kernels, rows: LinearizedProblem) -> tuple[Float[Array, "_ _"], ...]:
         """The entries of u at the points of each condition in which its residual is nonlinear."""
@@ -186,7 +186,7 @@ class AbstractLinearSolverState(eqx.Module):
 
     @abc.abstractmethod
     def operations(self, rows: int) -> float:
-        """About how many a step with so many rows takes, for an estimate of its time."""
+        """About how many a step with that number of rows takes, for an estimate of its time."""
 
     def prepared(self, kernels: Kernels) -> "AbstractLinearSolverState":
         """With everything that can be done once if the kernels stay."""

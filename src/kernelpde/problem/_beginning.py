@@ -40,4 +40,4 @@ def mean_squares(problem: Problem, number: int, block: Collocation) -> tuple[flo
     zero = array(np.zeros((len(block.points), len(residual.nonlinear))))
     rows = linearize((residual,), (block,), (zero,))
     expected = float(np.mean(np.asarray(gram_diagonal(problem.kernels, rows.batches))))
-    return max(expected, 1e-300), float(np.mean(np.asarray(rows.target) ** 2))
+    return max(expected, 1e-300), float(np.mean(np.asarray(rows.rhs) ** 2))

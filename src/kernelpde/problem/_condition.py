@@ -37,11 +37,12 @@ class LearnedNoise:
 
 @dataclass(frozen=True, eq=False)
 class StudentT:
-    """Noise with outliers: Student's t, Gaussian in the middle, with tails that let data be wrong.
+    """Noise with outliers: Student's t, Gaussian in the middle, with heavier tails.
 
     **Arguments:**
 
-    - `scale`: of data that are right, about their standard deviation; one number, or one per point.
+    - `scale`: about the standard deviation of data that are not outliers; one number, or one per
+      point.
     - `degrees`: of freedom. The fewer, the heavier the tails.
 
     **Example:**
@@ -68,16 +69,15 @@ class Condition:
 
     **Arguments:**
 
-    - `name`: what to call it.
+    - `name`: different for each condition of a problem.
     - `where`: a region, or an array of points.
     - `residual`: F, a function of the point and, by the names of its further arguments, of fields
       (as jets), data and, on boundary pieces, the outward `normal`. It returns a number, or a tuple
       of numbers for several equations; complex numbers count as two.
-    - `noise`: standard deviation with which F = 0 is to hold, one number, one per point,
-      `LearnedNoise`, or `StudentT` for data with outliers. 0 asks for it exactly; a relaxed
-      condition with weight w in the sum of squares has noise w^(-1/2).
-    - `data`: arrays with one row per point, or per average, for conditions on points of the user's
-      own.
+    - `noise`: standard deviation of the noise in F = 0: one number, one per point, `LearnedNoise`,
+      or `StudentT` for data with outliers. 0 enforces F = 0 exactly; a relaxed condition with
+      weight w in the sum of squares has noise w^(-1/2).
+    - `data`: arrays with one row per point, or per average, for conditions on given points.
 
     **Example:**
 

@@ -98,7 +98,7 @@ class Equation:
 
         axes = (0, None if block.normals is None else 0, 0)
         if block.quadrature is not None:
-            raise InputError(f"{self.where}: integrals inside of averages are not for now.")
+            raise InputError(f"{self.where}: integrals inside averages are not supported.")
         places, weights = jax.vmap(at, in_axes=axes)(block.points, block.normals, dict(block.data))
         return with_nodes(block, places, weights, parts[0])
 
@@ -302,7 +302,7 @@ class Equation:
 
 
 def _refused(_: Call) -> Any:
-    raise InputError("integral: integrals inside of integrals are not for now.")
+    raise InputError("integral: integrals inside integrals are not supported.")
 
 
 class _NewTerm(Exception):

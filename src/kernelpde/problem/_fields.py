@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from kernelpde.checking import instance, real_number, shown, truth
+from kernelpde.deprecation import earlier_names
 from kernelpde.errors import InputError
 from kernelpde.functionals import Argument
 from kernelpde.kernels import AbstractKernel, Constant, OnNodes, freeze
@@ -94,6 +95,7 @@ class ComplexField:
         return Field(f"{self.name}_real", self.kernel), Field(f"{self.name}_imag", second)
 
 
+@earlier_names(deviation="std")
 @dataclass(frozen=True)
 class Parameter:
     """An unknown number: a diffusivity, a rate, a source strength.
@@ -104,27 +106,27 @@ class Parameter:
     **Arguments:**
 
     - `name`: as for `Field`.
-    - `mean`: before any data are seen; the median if the parameter is positive.
-    - `deviation`: standard deviation s of the prior; of its logarithm if the parameter is positive.
-    - `positive`: whether the number is the exponential of a Gaussian one.
+    - `mean`: of the prior; its median if the parameter is positive.
+    - `std`: standard deviation s of the prior; that of the logarithm if the parameter is positive.
+    - `positive`: whether the prior is log-normal instead of Gaussian.
 
     **Example:**
 
     ```python
-    >>> rate = kp.Parameter("rate", mean=1.0, deviation=0.5, positive=True)
+    >>> rate = kp.Parameter("rate", mean=1.0, std=0.5, positive=True)
     ```
     """
 
     name: str
     mean: float
-    deviation: float
+    std: float
     positive: bool = False
 
     def __post_init__(self):
         _check_name("Parameter", self.name)
         owner = f"Parameter {self.name!r}"
         real_number(owner, "the mean", self.mean)
-        real_number(owner, "the standard deviation", self.deviation, above=0)
+        real_number(owner, "the standard deviation", self.std, above=0)
         truth(owner, "positive", self.positive)
         if self.positive and self.mean <= 0:
             raise InputError(
@@ -133,8 +135,8 @@ class Parameter:
 
     @property
     def field(self) -> Field:
-        """The constant function that stands for what is unknown of it."""
-        return Field(self.name, freeze(Constant(self.deviation**2)))
+        """The constant function that represents its offset from the prior mean."""
+        return Field(self.name, freeze(Constant(self.std**2)))
 
     def value(self, offset: Float[Array, "*_"]) -> Float[Array, "*_"]:
         """The number, from the value of that function."""
@@ -150,7 +152,7 @@ class Parameter:
 class Law:
     """An unknown function of the solution: a conductivity k(u), a reaction R(u), a friction f(u_x).
 
-    In a residual it is called: `k(u.value).value` is the law there, `k(u.value).d("u")` its slope.
+    In a residual it is called: `k(u.value).value` is its value, `k(u.value).d("u")` its derivative.
     It is solved for together with the fields.
 
         kp.Law("k", kp.Gaussian(0.3), u=(0, 1), mean=1.0)
@@ -158,9 +160,9 @@ class Law:
     **Arguments:**
 
     - `name`: as for `Field`.
-    - `kernel`: of its one argument, not of the point.
-    - `mean`: what is expected before any data are seen; the same everywhere.
-    - `**argument`: a name for the argument, and the range in which the law is asked for.
+    - `kernel`: a function of its one argument, not of the point.
+    - `mean`: of the prior, a constant.
+    - `**argument`: the name of the argument, and the range over which the law is evaluated.
 
     **Example:**
 

@@ -25,7 +25,7 @@ LOCAL = ("integral: own point", "integral: part", "integral: weight")
 """Names of what comes with each local point."""
 
 _NODES = {1: 32, 2: 16, 3: 10}
-"""Nodes of Gauss-Legendre quadrature along each coordinate of a region of so many dimensions."""
+"""Nodes of Gauss-Legendre quadrature along each coordinate of a region, by its dimension."""
 
 
 class Call(NamedTuple):
@@ -54,12 +54,12 @@ def integral(
 
     Over a region (Fredholm), or along the straight line between two points, which may depend on
     the point of the residual: `kp.integral(lambda y, u: u.value, start=[0.0], end=x)` is the
-    integral from 0 to x (Volterra). In one dimension it has a sign; elsewhere it is taken with
-    respect to length.
+    integral from 0 to x (Volterra). In one dimension a line integral is signed; otherwise it is
+    taken with respect to arc length.
 
     The integrand may be nonlinear in the fields. The residual must be linear in the integral, with
-    a factor in which there are no fields; otherwise make the integral a field of its own, by the
-    equation `w.value - kp.integral(...)`.
+    a factor that does not involve fields; otherwise introduce the integral as a separate field w,
+    with the equation `w.value - kp.integral(...)`.
 
     **Arguments:**
 

@@ -20,14 +20,14 @@ class LinearizedProblem(eqx.Module):
     **Attributes:**
 
     - `stacks`: Φ, one stack per condition.
-    - `target`: b = Φuᵏ - F(uᵏ).
+    - `rhs`: b = Φuᵏ - F(uᵏ).
     - `variance`: the diagonal of Σ.
     - `curved`: per condition, the coefficients of the entries in which its residual is nonlinear.
     - `nonlinear`: per condition, the numbers of these entries among the terms of its stack.
     """
 
     stacks: tuple[Stack, ...]
-    target: Float[Array, " M"]
+    rhs: Float[Array, " M"]
     variance: Float[Array, " M"]
     curved: tuple[Float[Array, "_ _ _"], ...]
     nonlinear: tuple[tuple[int, ...], ...] = eqx.field(static=True)

@@ -23,14 +23,14 @@ from kernelpde.problem._residual import Residual
 _FORMAT, _VERSION = "kernelpde kernels", 1
 _NOISE = "noise."
 _PROBES = 5
-"""So many points of each condition are used to tell one formula from another."""
+"""Number of points of each condition used to tell one formula from another."""
 
 
 def save_kernels(path: str | Path, problem: Problem) -> None:
-    """Write the hyperparameters of a problem's kernels, and noise that was learned.
+    """Write the hyperparameters of a problem's kernels, and learned noise.
 
-    The file holds numbers by field and name, as the kernels keep them, logarithms of positive ones;
-    what the kernels are made of; and a digest of all.
+    The file holds the hyperparameters by field and name, positive ones as logarithms; the structure
+    of the kernels; and a checksum.
 
     **Arguments:**
 
@@ -97,7 +97,7 @@ def load_kernels(path: str | Path, problem: Problem) -> Problem:
 def check_make(stored: object, problem: Problem) -> None:
     """Refuse numbers that belong to kernels of another make."""
     present = make_of(kernel_trees(problem))
-    if stored != present:
+    if _today(str(stored)) != present:
         raise InputError(f"holds numbers for other kernels: {stored}; expected {present}.")
 
 
@@ -132,6 +132,11 @@ def kernel_probe(problem: Problem, blocks: tuple[Collocation, ...]) -> np.ndarra
     return np.stack([np.broadcast_to(values, (len(points),) * 2) for values in found])
 
 
+def _today(text: str) -> str:
+    """Names in files as they are now."""
+    return text.replace("smoothness=", "nu=").replace("log_mixture", "log_alpha")
+
+
 def _digest(content: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
@@ -144,6 +149,7 @@ def _check(path: object, problem: Problem) -> None:
 def with_kernel_numbers(problem: Problem, numbers: Mapping[str, Any]) -> Problem:
     """The same problem with other numbers in its kernels, by the names of `kernel_numbers`."""
     present, dimension = kernel_numbers(problem), len(problem.space.coordinates)
+    numbers = {_today(name): value for name, value in numbers.items()}
     if set(numbers) != set(present):
         raise InputError(
             f"its hyperparameters do not fit these kernels; got {sorted(numbers)}, expected "

@@ -40,15 +40,15 @@ class Problem:
 
     **Arguments:**
 
-    - `*conditions`: with names of their own.
+    - `*conditions`: each with a different name.
     - `fields`: the unknown functions, `Field` or `ComplexField`, numbers, `Parameter`, and
       functions of the solution, `Law`.
     - `mixing`: a square matrix A with one row per real field. With it the kernels of the fields are
       those of independent functions w, and the fields are u = A w, correlated with each other; A is
       learned along with the kernels.
     - `inputs`: known values by name, for residuals that have an argument of that name: numbers,
-      arrays, or trees of them such as a network. `solve` takes others, without compiling anything
-      anew, and derivatives with respect to them.
+      arrays, or pytrees of them such as a network. `solve` accepts other values without
+      recompiling, and can be differentiated with respect to them.
 
     **Example:**
 
@@ -141,8 +141,8 @@ class Problem:
     def balanced(self, blocks: tuple[Collocation, ...]) -> "Problem":
         """The same problem with the sizes of its fields in proportion, see `Balanced`.
 
-        Noise, unknown numbers, mixing and variances of kernels give sizes a meaning: with any of
-        them all is left as it is.
+        Noise, parameters, laws, mixing and kernel variances fix the sizes of fields: with any of
+        them the problem is returned unchanged.
         """
         groups = list(range(len(self.fields)))
         for _, real, imag in self.complex_fields:
@@ -228,8 +228,8 @@ class Problem:
         other._trace()
         if not other._computed_by(equations):
             raise InputError(
-                "A residual is another one each time it is called. Random numbers belong into "
-                "data, drawn once."
+                "A residual changes from call to call. Draw random numbers once, and pass them "
+                "as data."
             )
         return other
 
@@ -254,7 +254,7 @@ class Problem:
     def asked(
         self, blocks: tuple[Collocation, ...], jets: Callable[[tuple[Term, ...], Array], Array]
     ) -> dict[str, Float[Array, " n"]]:
-        """For each law the arguments with which conditions ask for it, at their points."""
+        """For each law, the arguments at which the conditions evaluate it, over all points."""
         found: dict[str, list[Array]] = {law.name: [] for law in self.laws}
         if not found:
             return {}

@@ -21,7 +21,9 @@ def line_of(function: Any) -> str:
 def refuse(where: str, error: Exception) -> NoReturn:
     """Say what a residual did that cannot be done."""
     if isinstance(error, InputError):
-        raise InputError(f"{where}: {error}") from error
+        # An integrand says already where it is.
+        text = str(error)
+        raise InputError(text if text.startswith(where) else f"{where}: {text}") from error
     advice = str(error).split("\n")[0]
     if isinstance(error, jax.errors.TracerBoolConversionError):
         advice = (
@@ -39,6 +41,11 @@ def refuse(where: str, error: Exception) -> NoReturn:
         )
     elif "__jax_array__" in str(error):
         advice = "a field was passed to a function of numbers. Use its value: jnp.sin(u.value)."
+    if isinstance(error, AttributeError) and "Tracer" in advice:
+        advice = (
+            "a parameter, an input and the coordinates are numbers, without .value or derivatives: "
+            f"write q, not q.value ({advice})."
+        )
     raise InputError(f"{where}: its residual failed: {type(error).__name__}: {advice}") from error
 
 

@@ -24,8 +24,8 @@ FRESH = 10_000
 """What is added to the seed for the points of the final solve."""
 
 _SMALLER, _FEWER_STEPS = 3, 8
-"""A quick run has so many times fewer points, and at most so many steps of learning; problems with
-data are small as they are."""
+"""Factor by which a quick run has fewer points, and its maximum number of steps of learning;
+problems with data are small as they are."""
 
 Run: TypeAlias = dict[str, Any]
 Factory: TypeAlias = Callable[[int], Example]
@@ -137,7 +137,7 @@ def unlearned(factory: Factory, sampling: str | None = None) -> Compute:
 
 
 def with_lengthscale(lengthscale: float, interior: int, boundary: int) -> Compute:
-    """The elliptic problem with so many points and a given lengthscale."""
+    """The elliptic problem with a given number of points and lengthscale."""
 
     def compute(seed: int, quick: bool, _: Mapping[str, list[Run]]) -> Computed:
         points = {"equation": interior, "boundary": boundary}

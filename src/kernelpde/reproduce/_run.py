@@ -23,17 +23,17 @@ def reproduce(
     out: str | Path = "results",
     say: Callable[[str], None] = lambda _: None,
 ) -> list[Path]:
-    """Compute the tables of the paper, and write them beside the published figures.
+    """Compute the tables of the paper, and write them beside the published numbers.
 
-    What a results file already holds is not computed again: remove the file to begin anew.
+    Results already in a file are not computed again: remove the file to start over.
 
     **Arguments:**
 
     - `names`: which parts; all of `PARTS` if empty.
-    - `quick`: a few minutes for all, with fewer points and one set of them; the figures then say
+    - `quick`: a few minutes in total, with fewer points and one set of them; the numbers then show
       that everything works, not how well.
-    - `out`: directory for `reproduce-NAME.json`, pictures and the report.
-    - `say`: told of everything that begins.
+    - `out`: directory for `reproduce-NAME.json`, figures and the report.
+    - `say`: called with a message when a computation starts.
 
     **Returns:**
 

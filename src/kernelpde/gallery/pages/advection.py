@@ -1,4 +1,4 @@
-"""Advection once around a circle: what comes back is what left.
+"""Linear advection on a periodic interval, for one full period.
 
 u_t + u_x = 0, periodic in x,    u = exp(sin 2π(x - t))
 """

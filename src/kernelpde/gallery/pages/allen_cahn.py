@@ -1,9 +1,9 @@
-"""Allen and Cahn: phases with a sharp boundary, as the networks for physics have it.
+"""The Allen-Cahn equation: sharp phase boundaries, a benchmark of physics-informed networks.
 
-    u_t = 0.0001 u_xx + 5 (u - u³), periodic,    u = x² cos(πx) at the beginning
+    u_t = 0.0001 u_xx + 5 (u - u³), periodic,    u = x² cos(πx) at t = 0
 
-The slope jumps at x = 1, the end of a period; how diffusion rounds such a kink is known, and
-`Features` says that the solution has some multiple of it. Boundaries of phases are 0.01 wide: many
+The slope of the initial value jumps at x = 1, where the period ends; how diffusion smooths such a
+kink is known, and `Features` adds an unknown multiple of it. Phase boundaries are 0.01 wide: many
 points, in twenty windows of time. The reference is a Fourier series with exponential time
 differencing.
 """

@@ -1,8 +1,9 @@
-"""Black and Scholes: what a European call is worth, a quarter of a year and more before it ends.
+"""The Black-Scholes equation: the value of a European call option.
 
     V_t + ½ σ² S² V_SS + r S V_S - r V = 0
 
-In x = log(S / K) and τ = time left, V = K v:  v_τ = ½ σ² (v_xx - v_x) + r v_x - r v.
+In x = log(S / K) and the time τ to expiry, V = K v:  v_τ = ½ σ² (v_xx - v_x) + r v_x - r v.
+Time begins at τ = 1/4: at expiry itself the payoff has a kink.
 """
 
 import jax
@@ -15,7 +16,7 @@ SIGMA, RATE = 0.3, 0.05
 
 
 def exact(x):
-    """The formula of Black and Scholes (1973)."""
+    """The Black-Scholes formula (1973)."""
     tau, spread = x[0], SIGMA * jnp.sqrt(x[0])
     high = (x[1] + (RATE + SIGMA**2 / 2) * tau) / spread
     normal = jax.scipy.stats.norm.cdf

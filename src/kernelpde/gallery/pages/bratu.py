@@ -1,4 +1,4 @@
-"""Bratu's problem: an explosion that just does not happen.
+"""Bratu's problem of thermal explosion: the lower one of two solutions.
 
     u'' + 2 eᵘ = 0 in (0, 1),    u(0) = u(1) = 0
 

@@ -1,6 +1,6 @@
-"""Burgers with viscosity 0.01 on a circle: a sine steepens into a layer 0.02 wide.
+"""Burgers' equation with viscosity 0.01, periodic: a sine steepens into a layer 0.02 wide.
 
-    u_t + u u_x = 0.01 u_xx, periodic,    u = -sin(πx) at the beginning
+    u_t + u u_x = 0.01 u_xx, periodic,    u = -sin(πx) at t = 0
 
 Smooth at first and steep from t = 0.3 on, so that a kernel learned in the first window would be
 wrong for the last: lengthscales are given, and 14 windows of time have the same. The reference is

@@ -1,4 +1,4 @@
-"""Cahn and Hilliard: an alloy separates into its parts.
+"""The Cahn-Hilliard equation: an alloy separates into two phases.
 
     u_t = (u³ - u - ε² u_xx)_xx, periodic,    ε = 0.3
 

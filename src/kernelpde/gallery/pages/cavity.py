@@ -1,9 +1,9 @@
-"""A cavity whose lid is pulled, smoothly: the equations of Navier and Stokes, Re = 100.
+"""A cavity with a smooth moving lid: the stationary Navier-Stokes equations, Re = 100.
 
     ψ_y Δψ_x - ψ_x Δψ_y = Δ²ψ / Re
     ψ = 0 and ∂ψ/∂n = 0 on the walls,    ψ_y = 16 x² (1 - x)² on the lid
 
-With the velocity (ψ_y, -ψ_x) water is conserved everywhere, and there is no pressure to be found.
+The velocity (ψ_y, -ψ_x) has no divergence, and there is no pressure to be found.
 The reference is collocation at Chebyshev points. `benchmarks/cavity.py` has the lid of the
 textbooks, whose velocity jumps at the corners.
 """

@@ -1,6 +1,6 @@
-"""Convection in a pipe that widens: diffusion against a stream, in a polygon.
+"""Convection and diffusion in a widening channel.
 
-w·∇u = 0.1 Δu + f,    u given where the stream comes in,    ∂u/∂n given elsewhere
+w·∇u = 0.1 Δu + f,    u given at the inlet,    ∂u/∂n given elsewhere
 """
 
 import jax

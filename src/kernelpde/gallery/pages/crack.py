@@ -1,8 +1,8 @@
-"""The tip of a crack, where the stress is infinite: half of a plate that is torn along x > 0.
+"""A crack tip, where the stress is singular: Laplace's equation, as in Motz's problem.
 
     Δu = 0,    u = 0 on the crack,    ∂u/∂n = 0 ahead of it,    u given elsewhere
 
-The solution has an unknown multiple of √r sin((π - θ)/2) in it (Motz 1947 has the same tip).
+The solution contains an unknown multiple of √r sin((π - θ)/2), as at the tip of Motz (1947).
 """
 
 import jax

@@ -1,4 +1,4 @@
-"""The ground state of an oscillator: a number and a function are sought together.
+"""The ground state of a harmonic oscillator: eigenvalue and eigenfunction together.
 
 -u'' + x² u = λ u,    u(±5) = 0,    u(0) = 1:    λ = 1, u = exp(-x²/2)
 """
@@ -24,7 +24,7 @@ problem = kp.Problem(
     ),
     kp.Condition("ends", domain.boundary, lambda x, u: u.value),
     kp.Condition("size", kp.PointCloud([[0.0]]), lambda x, u: u.value - 1),
-    fields=[kp.Field("u", kp.Gaussian(1.0)), kp.Parameter("lam", mean=0.8, deviation=1.0)],
+    fields=[kp.Field("u", kp.Gaussian(1.0)), kp.Parameter("lam", mean=0.8, std=1.0)],
 )
 points = {"equation": 80, "ends": 2}
 references = {"u": jax.vmap(exact)}

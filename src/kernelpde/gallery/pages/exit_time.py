@@ -1,4 +1,4 @@
-"""How long a random walk stays in an ellipse.
+"""The mean exit time of Brownian motion from an ellipse.
 
     ½ Δu = -1 in x²/4 + y² < 1,    u = 0 on the boundary
 

@@ -1,4 +1,4 @@
-"""Fisher's equation: an advantageous gene spreads in a wave.
+"""Fisher's equation: a traveling wave.
 
 u_t = u_xx + u (1 - u),    u = (1 + exp((x - 5t/√6)/√6))⁻²  (Ablowitz and Zeppetella 1979)
 """

@@ -1,9 +1,9 @@
-"""Fokker and Planck: the density of a particle that friction pulls back and noise kicks.
+"""The Fokker-Planck equation of an Ornstein-Uhlenbeck process.
 
-    p_t = (x p)_x + ½ p_xx,    p at the beginning a narrow bell around 1
+    p_t = (x p)_x + ½ p_xx,    p(0, ·) = N(1, 0.1)
 
-The process of Ornstein and Uhlenbeck: p stays a bell, around e^(-t), of variance
-½ + (v₀ - ½) e^(-2t). That it stays a density is asked for, at the end, by an integral.
+The density stays Gaussian, with mean e^(-t) and variance ½ + (v₀ - ½) e^(-2t). That its integral is
+still 1 at the end is a condition of its own.
 """
 
 import jax

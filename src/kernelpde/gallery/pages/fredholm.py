@@ -1,9 +1,9 @@
-"""An integral equation of Fredholm, of the second kind.
+"""A Fredholm integral equation of the second kind.
 
     u(x) - ∫₀¹ exp(xy) u(y) dy = f(x),    u = exp x
 
-Where nothing is differentiated, the nugget of a kernel matrix limits the accuracy: a polynomial
-part, which is most of a smooth solution, leaves less to the rest.
+Where nothing is differentiated, the nugget limits the accuracy. A polynomial part of the kernel
+takes most of a smooth solution and leaves less to the rest.
 """
 
 import jax

@@ -1,6 +1,6 @@
-"""Heat in an L-shaped room over time: a polygon that lasts.
+"""Heat conduction in an L-shaped room over time.
 
-u_t = Δu + f,    ∂u/∂n = g on the walls,    u given at the beginning
+u_t = Δu + f,    ∂u/∂n = g on the walls,    u given at t = 0
 """
 
 import jax

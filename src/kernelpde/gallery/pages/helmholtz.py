@@ -1,4 +1,4 @@
-"""Helmholtz's equation: a plane wave that leaves through an absorbing boundary.
+"""The Helmholtz equation: a plane wave and an absorbing boundary.
 
 Δu + k² u = 0,    ∂u/∂n - ik u = g on the boundary,    k = 20
 """

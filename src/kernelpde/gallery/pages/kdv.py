@@ -1,4 +1,4 @@
-"""Korteweg and de Vries: a soliton keeps its shape.
+"""The Korteweg-de Vries equation: a soliton.
 
 u_t + 6 u u_x + u_xxx = 0,    u = 2 / cosh²(x - 4t + 1)
 """

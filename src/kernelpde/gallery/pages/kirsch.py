@@ -1,6 +1,6 @@
-"""Kirsch's plate: a hole makes the stress three times as large.
+"""Kirsch's plate: the stress at a circular hole is three times the load.
 
-    Δu + (1+ν)/(1-ν) ∇(∇·u) = 0 (plane stress),    no force on the hole,    far away pulled along x
+    Δu + (1+ν)/(1-ν) ∇(∇·u) = 0 (plane stress),    no force on the hole,    tension along x far away
 
 A quarter of the plate, by symmetry; on the outer sides the displacement of Kirsch (1898).
 """

@@ -1,4 +1,4 @@
-"""Kovasznay's flow behind a grid: the stationary equations of Navier and Stokes, Re = 40.
+"""Kovasznay's flow behind a grid: the stationary Navier-Stokes equations, Re = 40.
 
     (u·∇)u + ∇p = Δu / Re,    ∇·u = 0
 

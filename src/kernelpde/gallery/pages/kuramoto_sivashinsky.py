@@ -1,6 +1,6 @@
-"""The equation of Kuramoto and Sivashinsky in its regular regime: a flame front that wrinkles.
+"""The Kuramoto-Sivashinsky equation in its regular regime: a wrinkling flame front.
 
-    u_t + 5 u u_x + ½ u_xx + 0.005 u_xxxx = 0, periodic,    u = -sin(πx) at the beginning
+    u_t + 5 u u_x + ½ u_xx + 0.005 u_xxxx = 0, periodic,    u = -sin(πx) at t = 0
 
 In four windows of time. The reference is a Fourier series with exponential time differencing.
 """

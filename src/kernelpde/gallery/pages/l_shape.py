@@ -1,8 +1,8 @@
-"""An L-shape whose corner makes the solution singular, with the singular function given.
+"""Poisson's equation in an L-shape, with the singular function of its corner given.
 
     Δu = 1,    u = 1.7 r^(2/3) sin(2θ/3) + smooth on the boundary
 
-`Features` says that the solution has some unknown multiple of r^(2/3) sin(2θ/3) in it.
+`Features` adds an unknown multiple of r^(2/3) sin(2θ/3) to the smooth field.
 """
 
 import jax

@@ -1,9 +1,9 @@
-"""Predators and prey, after Lotka and Volterra.
+"""The Lotka-Volterra equations of predators and prey.
 
     u' = u - ½ u v,    v' = -v + ½ u v,    u(0) = 3, v(0) = 1
 
 Their logarithms a and b are the fields: a' = 1 - ½ exp b, b' = -1 + ½ exp a.
-The reference is an explicit method of Runge and Kutta of eighth order, to 12 digits.
+The reference is an explicit Runge-Kutta method of eighth order, to 12 digits.
 """
 
 import jax.numpy as jnp

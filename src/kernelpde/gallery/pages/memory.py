@@ -1,4 +1,4 @@
-"""An equation with memory: a derivative and an integral.
+"""An integro-differential equation: a process with memory.
 
 u' + u + 5 ∫₀ᵗ u(s) ds = 1,    u(0) = 0:    u = e^(-t/2) sin(ωt) / ω, ω² = 19/4
 """

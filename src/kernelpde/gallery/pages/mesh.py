@@ -1,8 +1,8 @@
-"""A mesh as a domain: a ring of triangles whose inner and outer edges have names.
+"""Poisson's equation on the shape of a mesh: a ring whose edges have names.
 
     -Δu = f,    u = g on the outer edge,    ∂u/∂n = h on the inner one
 
-A file would be `kp.read_mesh("ring.msh")`; only the shape of a mesh counts, not its cells.
+With a file it would be `kp.read_mesh("ring.msh")`. Only the shape of the mesh is used.
 """
 
 import jax

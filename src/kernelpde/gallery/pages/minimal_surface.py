@@ -1,4 +1,4 @@
-"""A soap film: Scherk's surface.
+"""The minimal surface equation: Scherk's surface.
 
 (1 + u_y²) u_xx - 2 u_x u_y u_xy + (1 + u_x²) u_yy = 0,    u = log(cos x / cos y)
 """

@@ -1,4 +1,4 @@
-"""A pendulum that swings far: nonlinear, and known by elliptic functions.
+"""A pendulum with large swings: nonlinear, and known by elliptic functions.
 
 u'' + sin u = 0,    u(0) = 2,    u'(0) = 0
 """

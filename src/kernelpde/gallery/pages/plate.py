@@ -1,4 +1,4 @@
-"""A clamped plate that bends under its load: an equation of fourth order.
+"""A clamped plate under load: the biharmonic equation.
 
 Δ²u = f,    u = ∂u/∂n = 0 on the boundary,    u = sin²(πx) sin²(πy)
 """

@@ -1,4 +1,4 @@
-"""Poisson's equation in a ball in space, with a flux given on its surface.
+"""Poisson's equation in a ball, with a Robin condition on the sphere.
 
 Δu = f in |x| < 1,    ∂u/∂n + u = g on |x| = 1
 """

@@ -1,4 +1,4 @@
-"""The sine-Gordon equation: a breather, a wave that stands and breathes.
+"""The sine-Gordon equation: a breather.
 
 u_tt - u_xx + sin u = 0,    u = 4 arctan(√(1-ω²)/ω · cos ωt / cosh(√(1-ω²) x)),  ω = 0.8
 """

@@ -1,10 +1,10 @@
-"""Stefan's problem: ice that melts, with a front s(t) that nobody knows beforehand.
+"""Stefan's problem: melting ice with an unknown front s(t).
 
     u_t = u_xx in 0 < x < s(t),    u(t, 0) = 1,    u(t, s) = 0,    s' = -u_x(t, s)
 
-In the coordinate ξ = x / s(t) the domain stands still, and s = 1 + r is a second field, of time
-alone.
-The similarity solution is 1 - erf(x / 2√t) / erf λ, s = 2λ√t with √π λ exp(λ²) erf λ = 1.
+In the coordinate ξ = x / s(t) the domain is fixed, and s = 1 + r is a second field that depends
+on time alone. The similarity solution is 1 - erf(x / 2√t) / erf λ, s = 2λ√t, where
+√π λ exp(λ²) erf λ = 1.
 """
 
 import jax

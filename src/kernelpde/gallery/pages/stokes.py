@@ -1,4 +1,4 @@
-"""Stokes flow, slow and viscous: velocity and pressure as three fields.
+"""Stokes flow: velocity and pressure as three fields.
 
 -Δu + ∇p = f,    ∇·u = 0,    u given on the walls,    mean pressure zero
 """

@@ -1,6 +1,6 @@
-"""Vortices of Taylor and Green decay: the equations of Navier and Stokes in time.
+"""Decaying Taylor-Green vortices: the Navier-Stokes equations in time.
 
-u_t + (u·∇)u + ∇p = ν Δu,    ∇·u = 0, periodic;    all given at the beginning
+u_t + (u·∇)u + ∇p = ν Δu,    ∇·u = 0, periodic;    velocity given at t = 0
 """
 
 import jax

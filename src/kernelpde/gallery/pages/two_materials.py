@@ -1,8 +1,8 @@
-"""Heat in two materials: a disc that conducts a hundred times better than what is around it.
+"""Heat conduction in two materials: a disc a hundred times as conductive as its surroundings.
 
     ∇·(k ∇u) = f,    k = 1 outside and 100 inside;    u and k ∂u/∂n are continuous
 
-One field for each material, coupled where they meet.
+One field for each material, coupled at the interface.
 """
 
 import jax

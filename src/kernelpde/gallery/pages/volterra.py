@@ -1,9 +1,9 @@
-"""An integral equation of Volterra, nonlinear: what grows by its own square.
+"""A nonlinear Volterra integral equation.
 
     u(x) = 1 + ∫₀ˣ u(y)² dy,    u = 1 / (1 - x)
 
-On an interval, for a smooth solution, Chebyshev polynomials are hard to beat: as `Features` they
-are a kernel, which makes this collocation with polynomials.
+For smooth solutions on an interval Chebyshev polynomials are hard to beat. As `Features` they are a
+kernel, which makes this polynomial collocation.
 """
 
 import jax

@@ -43,10 +43,10 @@ class Evidence(_OfAllRows):
 
 
 class KernelFlow(_OfAllRows):
-    """Kernel flows (Owhadi and Yoo 2019): how much of the solution half of the rows do not see.
+    """Kernel flows (Owhadi and Yoo 2019): the part of the solution that half of the rows miss.
 
     The loss is 1 - ‖u_half‖² / ‖u‖² in the norm of the kernel, for another random half in each
-    step. Data are rows as all others: their noise has to be given.
+    step. Data are treated like all other rows: their noise has to be given.
     """
 
     @property

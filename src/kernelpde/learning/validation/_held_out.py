@@ -12,7 +12,7 @@ from kernelpde.learning.validation._plan import AbstractValidation, Left, Points
 from kernelpde.problem import Collocation, Problem
 
 _SHARE = 5
-"""Of points of the user's own one in so many is left out for validation."""
+"""Of the user's own points one in this many is held out for validation."""
 
 _FEWEST = 10
 """Of fewer of them none is: without an end point there is no solution to be judged."""
@@ -52,18 +52,17 @@ class _OtherPoints(AbstractValidation):
 class HeldOut(_OtherPoints):
     """Discretize, then optimize: one set of validation points, kept throughout.
 
-    Conditions on points of the user's own have no others: one in five of those is left out of
-    training, if there are at least ten, and is part of the final solve.
+    For conditions on given points no others can be drawn: if there are at least ten, one in five is
+    left out of training. The final solve uses all of them.
 
     **Arguments:**
 
     - `points`: how many for each condition; as many as there are training points if left out.
-    - `batch`: use only so many of them, drawn anew in each Gauss-Newton step, for each condition
-      or for those named.
+    - `batch`: use only this many points of each condition, drawn anew in each Gauss-Newton step.
     - `weights`: of each condition in the loss; 1 unless given, 0 leaves it out.
     - `standardized`: divide residuals by their standard deviation given the training points, where
-      that is above the median of the equation. Otherwise the few points that lie farthest from
-      these may be nearly all of the loss, as with points drawn uniformly at random.
+      that is above the median of the equation. Otherwise the few points farthest from the training
+      points may dominate the loss, for example with uniform random points.
 
     **Example:**
 

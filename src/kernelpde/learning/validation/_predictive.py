@@ -13,14 +13,14 @@ from kernelpde.problem import Problem
 class LeaveOneOutPredictive(AbstractValidation):
     """The predictive density of data, each left out in turn: for inverse problems and regression.
 
-    Equations stay; no validation points are needed. How closely data are followed comes from their
-    noise, which may be learned as well; amplitudes of the kernels matter and are learned with the
-    lengthscales.
+    Equations are never left out; no validation points are needed. The noise, which may be learned
+    as well, determines how closely data are fitted; amplitudes of the kernels matter and are
+    learned with the lengthscales.
 
     **Arguments:**
 
-    - `data`: the names of the conditions that are data; if left out, those on points of their own
-      with noise.
+    - `data`: the names of the conditions that are data; by default those on given points with
+      noise.
 
     **Example:**
 

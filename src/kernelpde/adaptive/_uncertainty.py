@@ -6,7 +6,7 @@ from kernelpde.gauss_newton import Solution, field_names
 from kernelpde.inference import Posterior, conditioned
 
 
-def part_of_deviation(solution: Solution) -> float:
+def error_in_std(solution: Solution) -> float:
     """The largest error of a field or number by its points, in posterior standard deviations.
 
     The error is the difference to the solution at other points of the conditions that hold exactly,
@@ -22,11 +22,11 @@ def part_of_deviation(solution: Solution) -> float:
         if name in numbers:
             continue
         there, here = (np.asarray(s[name](estimate.places)) for s in (estimate.elsewhere, solution))
-        deviation = np.asarray(known[name].deviation(estimate.places))
-        found.append(_rms(there - here) / np.sqrt(2) / max(_rms(deviation), 1e-300))
+        std = np.asarray(known[name].std(estimate.places))
+        found.append(_rms(there - here) / np.sqrt(2) / max(_rms(std), 1e-300))
     for name, about in known.parameters.items():
         apart = float(estimate.elsewhere.parameters[name]) - float(solution.parameters[name])
-        found.append(abs(apart) / np.sqrt(2) / max(float(about.deviation), 1e-300))
+        found.append(abs(apart) / np.sqrt(2) / max(float(about.std), 1e-300))
     return float(max(found))
 
 

@@ -1,6 +1,8 @@
 """Pages and notebooks: they run, and show what they say they show."""
 
+import json
 import re
+import runpy
 import sys
 from pathlib import Path
 
@@ -140,3 +142,27 @@ def test_code_of_pages_runs_and_prints_what_they_show(name, capsys, tmp_path, mo
         said = capsys.readouterr().out
         if printed:
             assert said.strip() == printed.strip()
+
+
+@pytest.mark.parametrize(
+    "problem", [pytest.param("equation", marks=pytest.mark.slow), "number", "regression"]
+)
+def test_scripts_beside_those_of_other_libraries(problem, capsys, monkeypatch):
+    """They print what their page shows, and agree with the others."""
+    scripts = ROOT / "benchmarks" / "peers" / "side_by_side"
+    libraries = json.loads((ROOT / "results" / "side-by-side.json").read_text())["cases"][problem]
+    shown = (DOCS / "coming-from.md").read_text()
+    assert all(f"/side_by_side/{problem}_{library}.py" in shown for library in libraries)
+    monkeypatch.chdir(scripts)
+    runpy.run_path(f"{problem}_kernelpde.py")
+    said = capsys.readouterr().out.strip()
+    assert words(said) == words(libraries["kernelpde"]["printed"])
+    # Digits of finite elements, of networks, and of another criterion for 30 noisy readings.
+    tolerances = {"scikit_fem": 1e-5, "fenicsx": 1e-5, "gpytorch": 0.05}
+    for library, found in libraries.items():
+        apart = abs(first_number(said) - first_number(found["printed"]))
+        assert apart < tolerances.get(library, 2e-3), library
+
+
+def first_number(text: str) -> float:
+    return float(re.findall(r"= (\d\.\d+)", text)[0])

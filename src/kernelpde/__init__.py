@@ -19,6 +19,7 @@ if _TYPE_CHECKING:
     from kernelpde import kernels as kernels
     from kernelpde import learning as learning
     from kernelpde import linear_solvers as linear_solvers
+    from kernelpde import progress as progress
     from kernelpde import vectors as vectors
     from kernelpde.adaptive import Accuracy as Accuracy
     from kernelpde.adaptive import solve as solve
@@ -141,9 +142,9 @@ _HOMES = {
 """Names by the module that defines them, as above."""
 
 _MODULE_OF = {name: module for module, names in _HOMES.items() for name in names.split()}
-_SUBPACKAGES = tuple(
-    "archive errors gallery geometry inference kernels learning linear_solvers vectors".split()
-)
+_SUBPACKAGES = (
+    "archive errors gallery geometry inference kernels learning linear_solvers progress vectors"
+).split()
 _PUBLIC: list[str] = sorted(("__version__", *_SUBPACKAGES, *_MODULE_OF))
 
 __all__ = _PUBLIC  # pyright: ignore[reportUnsupportedDunderAll]

@@ -6,6 +6,8 @@ A callback is any function of a `Record` (from `solve`) or a `LearningRecord` (f
 import dataclasses
 import json
 import logging
+import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -18,6 +20,9 @@ from kernelpde.gauss_newton import Record
 from kernelpde.learning import LearningRecord
 
 Callback: TypeAlias = Callable[[Any], None]
+
+_PAUSE = 0.2
+"""Seconds between two lines in a notebook: what changes more often cannot be read."""
 
 
 def together(*callbacks: Callback) -> Callback:
@@ -36,6 +41,40 @@ def facts_of(record: Record | LearningRecord) -> dict[str, Any]:
     facts |= dataclasses.asdict(record)
     facts.pop("theta", None)
     return facts
+
+
+class Live:
+    """Shows what a run is doing, in a notebook or on a terminal.
+
+    In a notebook it is one line below the cell, which changes; on a terminal, a line of standard
+    error for every step. Where nobody is watching, as in a log file, nothing is written.
+
+    **Example:**
+
+    ```python
+    >>> solution = kp.solve(problem, points, callback=kp.progress.Live())
+    ```
+    """
+
+    def __init__(self):
+        self._begun, self._last = time.perf_counter(), -1.0
+        self._handle: Any = None
+
+    def __call__(self, record: Record | LearningRecord) -> None:
+        passed = time.perf_counter() - self._begun
+        step = isinstance(record, Record) or record.length is not None
+        what = "solving" if isinstance(record, Record) else "learning"
+        text = f"{passed:.0f} s  {what}  {in_words(record)}"
+        if "ipykernel" in sys.modules and (step or passed - self._last > _PAUSE):
+            self._last = passed
+            from IPython.display import Pretty, display
+
+            if self._handle is None:
+                self._handle = display(Pretty(text), display_id=True)
+            else:
+                self._handle.update(Pretty(text))
+        elif step and sys.stderr.isatty():
+            print(text, file=sys.stderr)
 
 
 class JSONLines:

@@ -1,6 +1,7 @@
-"""Points and lengthscales that become finer towards corners that point into a domain."""
+"""Points and lengthscales that become finer towards inward corners and small holes."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -9,8 +10,15 @@ import pytest
 from scipy.spatial import KDTree
 
 import kernelpde as kp
-from kernelpde.adaptive._grading import graded, singular_places
-from kernelpde.geometry import Sizes, load_of, patches_of, reentrant_corners
+from kernelpde.adaptive._grading import graded, places_of
+from kernelpde.geometry import (
+    Places,
+    Sizes,
+    fine_places,
+    load_of,
+    patches_of,
+    reentrant_corners,
+)
 
 SQUARE = kp.Box(x=(-1.0, 1.0), y=(-1.0, 1.0))
 L_SHAPE = SQUARE - kp.Box(x=(0.0, 1.1), y=(-1.1, 0.0))
@@ -60,6 +68,51 @@ def test_corners_are_found(domain, expected):
     np.testing.assert_allclose(found[order] / extent, known / extent, atol=1e-9)
 
 
+HOLES = SQUARE - kp.Ball((0.5, 0.4), 0.04) - kp.Ball((-0.2, -0.6), 0.3)
+FLOWER = kp.Implicit(
+    lambda x, y: jnp.sqrt(x**2 + y**2) - 1 - 0.3 * jnp.cos(5 * jnp.arctan2(y, x)),
+    x=(-1.5, 1.5),
+    y=(-1.5, 1.5),
+)
+
+
+@pytest.mark.parametrize(
+    ("domain", "expected"),
+    [
+        (HOLES, [(0.5, 0.4, 0.04), (-0.2, -0.6, 0.3)]),
+        (SQUARE - kp.Ball((0.0, 0.0), 0.6), []),
+        (kp.Ball((0.0, 0.0), 0.1), []),
+        (SQUARE, []),
+        (L_SHAPE - kp.Ball((-0.5, 0.5), 0.1), [(0.0, 0.0, 0.0), (-0.5, 0.5, 0.1)]),
+        (kp.Box(t=(0, 1), x=(0, 1), time="t"), []),
+        (kp.Ball((0.0, 0.0, 0.0), 1.0) - kp.Ball((0.0, 0.0, 0.0), 0.1), []),
+    ],
+)
+def test_small_holes_are_found(domain, expected):
+    found = fine_places([domain.interior, domain.boundary])
+    order, known = np.argsort(found.radii), np.array(sorted(expected, key=lambda e: e[-1]))
+    assert len(found.points) == len(expected)
+    if expected:
+        np.testing.assert_allclose(found.points[order], known[:, :2], atol=1e-4)
+        np.testing.assert_allclose(found.radii[order], known[:, 2], rtol=1e-3)
+
+
+def test_bends_of_curves_are_found():
+    """Where r = 1 + 0.3 cos 5θ is smallest: its curvature there is 13.9."""
+    found = fine_places([FLOWER.interior, FLOWER.boundary])
+    angles = np.sort(np.arctan2(found.points[:, 1], found.points[:, 0]) % (2 * np.pi))
+    np.testing.assert_allclose(angles, (2 * np.arange(5) + 1) * np.pi / 5, atol=0.05)
+    assert np.all((found.radii > 0.07) & (found.radii < 0.15))
+
+
+def test_holes_of_a_mesh_are_found():
+    """With the curve through its vertices, and a name for each part of the boundary."""
+    bar = kp.read_mesh(Path(__file__).parent.parent / "docs" / "lessons" / "washer.msh")
+    found = fine_places([bar.interior, bar["pipe"], bar["outside"]])
+    np.testing.assert_allclose(found.points, [[0.4, 0.0]], atol=1e-3)
+    np.testing.assert_allclose(found.radii, [0.4], rtol=1e-2)
+
+
 def test_sizes_are_the_formula():
     rng = np.random.default_rng(0)
     places, given = rng.uniform(-1, 1, (3, 2)), np.array([1e-3, 0.1, 1e-6])
@@ -77,7 +130,9 @@ def test_sizes_are_the_formula():
 @pytest.mark.parametrize("smallest", [1e-1, 1e-3, 1e-6])
 def test_distances_follow_sizes(smallest):
     sizes = Sizes.of(np.zeros((1, 2)), np.array([smallest]), UNIT)
-    problem = graded(laplace(kp.Gaussian(0.3)), np.zeros((1, 2)), 10 * smallest)
+    problem = graded(
+        laplace(kp.Gaussian(0.3)), Places(np.zeros((1, 2)), np.zeros(1)), 10 * smallest
+    )
     inside, edge = (c.region for c in problem.conditions)
     # One side of the corner: points on different sides know nothing of each other.
     side = max(patches_of(edge), key=load_of)
@@ -116,7 +171,7 @@ def test_graded_problems_have_the_same_solution():
         return jnp.exp(x[0]) * jnp.sin(x[1])
 
     problem = laplace(kp.Gaussian(0.5), exact=exact)
-    finer = graded(problem, singular_places(problem), 1e-1)
+    finer = graded(problem, places_of(problem), 1e-1)
     solution = kp.solve(finer, {"equation": 300, "boundary": 120})
     places = np.random.default_rng(0).uniform(-1, 0, (100, 2))
     np.testing.assert_allclose(solution["u"](places), jax.vmap(exact)(places), atol=5e-4)
@@ -141,6 +196,23 @@ def test_an_accuracy_in_an_l_shape(tmp_path):
         kp.load_solution(tmp_path / "corner.npz", laplace(kp.Gaussian(0.3)))
 
 
+@pytest.mark.slow
+def test_an_accuracy_outside_of_a_small_hole():
+    """Even points and one lengthscale end at a few tenths of a percent with 4000 rows."""
+
+    def exact(x):
+        return 0.5 * jnp.log((x[0] - 0.5) ** 2 + (x[1] - 0.4) ** 2)
+
+    domain = kp.Box(x=(0, 1), y=(0, 1)) - kp.Ball((0.5, 0.4), 0.04)
+    solution = kp.solve(laplace(kp.Gaussian(0.5), domain, exact), accuracy=1e-4)
+    places = domain.interior.sample(2000, np.random.default_rng(5), "uniform").points
+    known = np.asarray(jax.vmap(exact)(places))
+    error = np.linalg.norm(np.asarray(solution["u"](places)) - known) / np.linalg.norm(known)
+    assert error < 1e-4
+    assert 0.5 < solution.error_estimate["u"].rms / error < 10
+    assert solution.problem.row_count(solution.blocks) < 2000
+
+
 def test_smooth_solutions_stay_even():
     def exact(x):
         return jnp.exp(x[0]) * jnp.sin(x[1])
@@ -158,7 +230,7 @@ def test_points_on_closed_curves_are_graded_too():
         kp.Condition("boundary", domain.boundary, lambda x, u: u.value),
         fields=[kp.Field("u", kp.Gaussian(0.3))],
     )
-    finer = graded(problem, singular_places(problem), 1e-2)
+    finer = graded(problem, places_of(problem), 1e-2)
     blocks = finer.collocate({"equation": 200, "boundary": 150})
     edge = np.asarray(blocks[1].points)
     round_ = np.abs(np.linalg.norm(edge - 0.5, axis=1) - 0.25) < 1e-9

@@ -56,5 +56,6 @@ def _sides(patch: Patch) -> float:
     """How many sides of a box a piece of boundary is worth, by its measure: a circle is π."""
     unit = np.random.default_rng(0).random((256, patch.parameters))
     extents = np.ptp(patch.chart(unit).points, axis=0)
-    free = extents[extents > 0]
+    # The coordinates of a straight side of a mesh are those of a file, rounded.
+    free = extents[extents > 1e-6 * extents.max()]
     return float(patch.measure / np.exp(np.mean(np.log(free))) ** patch.parameters)

@@ -1,9 +1,10 @@
-"""Points and lengthscales that become finer towards places where a solution is singular.
+"""Points and lengthscales that become finer towards where a solution varies on a small scale.
 
 Around a corner that points into the domain solutions behave like r^(π/ω), with ω > π the angle, and
 are in no space of a stationary kernel that can solve an equation of second order: its solutions
 converge, to something else. With lengthscales and distances of points in proportion to r it is the
-same problem at every scale, and they converge to the right one.
+same problem at every scale, and they converge to the right one. So it is around small holes and
+fillets, down to their radius.
 """
 
 from collections.abc import Callable
@@ -12,15 +13,16 @@ from typing import Any
 
 import jax
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array
 
 from kernelpde.geometry import (
     AbstractRegion,
     Patch,
     Patches,
+    Places,
     Sizes,
     bounding_box,
-    reentrant_corners,
+    fine_places,
 )
 from kernelpde.kernels import AbstractKernel, AbstractRadial, Gibbs, Sized
 from kernelpde.problem import Condition, Problem
@@ -29,24 +31,34 @@ _SMALLEST = 0.1
 """The smallest size, of the accuracy. What is cut off of r^a at a size s is felt as s^(2a)
 elsewhere, and a is at least one half."""
 
-
-def singular_places(problem: Problem) -> Float[np.ndarray, "k d"]:
-    """Where solutions of a problem are likely to be singular."""
-    return reentrant_corners([condition.region for condition in problem.conditions])
+_ONE_UNIT = 30.0
+"""Extents that differ by less have the same unit, such as meters; else each has its own."""
 
 
-def graded(problem: Problem, places: Float[np.ndarray, "k d"], accuracy: float) -> Problem:
+def places_of(problem: Problem) -> Places:
+    """Around which solutions of a problem are likely to vary on a small scale."""
+    exact = [c.region for c in problem.conditions if not c.noise_level.any()]
+    return fine_places(exact)
+
+
+def graded(problem: Problem, places: Places, accuracy: float) -> Problem:
     """The same problem with finer points and shorter lengthscales around some places.
 
     Residuals are multiplied by Hᵐ, with m the highest order of their derivatives, so that they are
     as large at every scale.
     """
     box = bounding_box([condition.region for condition in problem.conditions])
-    smallest = np.full(len(places), _SMALLEST * accuracy)
-    sizes = Sizes.of(places, smallest, box)
     extents = box[:, 1] - box[:, 0]
-    alike = np.ptp(extents) < 0.01 * extents.max()
-    lengths = extents[:1] if alike else extents
+    if np.ptp(extents) < 0.01 * extents.max():
+        lengths = extents[:1]
+    elif extents.max() < _ONE_UNIT * extents.min():
+        # Circles are round: sizes are the same in all directions.
+        lengths = extents.min(keepdims=True)
+        box = box[:, :1] + np.array([0.0, lengths[0]])
+    else:
+        lengths = extents
+    smallest = np.maximum(_SMALLEST * accuracy, places.radii / lengths.min())
+    sizes = Sizes.of(places.points, smallest, box)
 
     def local(kernel: AbstractKernel) -> AbstractKernel:
         return Gibbs(Sized(lengths, sizes)) if isinstance(kernel, AbstractRadial) else kernel

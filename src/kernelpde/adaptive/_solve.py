@@ -10,7 +10,7 @@ from jaxtyping import Array
 
 from kernelpde.adaptive._accuracy import Accuracy, checked
 from kernelpde.adaptive._counts import counts
-from kernelpde.adaptive._grading import graded, singular_places
+from kernelpde.adaptive._grading import graded, places_of
 from kernelpde.adaptive._uncertainty import error_in_std
 from kernelpde.deprecation import adapted
 from kernelpde.errors import SolveError
@@ -25,6 +25,7 @@ from kernelpde.gauss_newton import (
     earlier,
 )
 from kernelpde.gauss_newton import solve as solve_at_points
+from kernelpde.geometry import Places
 from kernelpde.learning import Bilevel, FinalSolve, Parameters, learn, resolved
 from kernelpde.linear_solvers import LinearSolver
 from kernelpde.problem import Collocation, Problem
@@ -45,7 +46,7 @@ with the cube of their number; with fewer that of compilation and Python, which 
 
 _SLOW = 0.3
 """A level that leaves more than this of the estimated error, or has not converged, is followed by
-grading, if there are corners that point into the domain. Smooth solutions leave a tenth or less."""
+grading, if there are places to grade towards. Smooth solutions leave a tenth or less."""
 
 _LEARNED = 1000
 """With more rows than this in training kernels are kept as the last level has learned them."""
@@ -165,7 +166,7 @@ def _levels(
     best: Solution | None = None
     rank = (True, np.inf)
     first, idle, lowest = True, 0, np.inf
-    places = singular_places(problem) if asked.relative is not None else np.zeros((0, dimension))
+    places = places_of(problem) if asked.relative is not None else Places.none()
     while True:
         started = time.perf_counter()
         wanted = counts(problem, along)
@@ -184,9 +185,9 @@ def _levels(
         # Of those that have not converged less is known.
         if best is None or (not level.converged, error) < rank:
             best, rank = level, (not level.converged, error)
-        if slow and len(places):
+        if slow and len(places.points):
             problem = graded(problem, places, _wanted(asked))
-            places, first, idle, lowest = places[:0], True, 0, np.inf
+            places, first, idle, lowest = Places.none(), True, 0, np.inf
         else:
             problem, first = (level.problem, False) if level.converged else (problem, first)
         if idle >= 2:

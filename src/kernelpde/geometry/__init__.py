@@ -8,6 +8,8 @@ from kernelpde.geometry._averages import region_averages as region_averages
 from kernelpde.geometry._ball import Ball as Ball
 from kernelpde.geometry._box import Box as Box
 from kernelpde.geometry._cloud import PointCloud as PointCloud
+from kernelpde.geometry._corners import Places as Places
+from kernelpde.geometry._corners import fine_places as fine_places
 from kernelpde.geometry._corners import reentrant_corners as reentrant_corners
 from kernelpde.geometry._domain import AbstractDomain as AbstractDomain
 from kernelpde.geometry._domain import Combination as Combination

@@ -143,7 +143,7 @@ class Facets:
 
     @cached_property
     def breaks(self) -> Float[np.ndarray, "k 1"]:
-        """Parameters at which a curve bends."""
+        """Parameters at which a curve bends, or goes on elsewhere."""
         if self.corners.shape[1] != 2:
             return np.zeros((0, 1))
         if self.at_corners is None:
@@ -151,6 +151,7 @@ class Facets:
         else:
             before, after = np.roll(self.at_corners[:, 1], 1, axis=0), self.at_corners[:, 0]
         bends = np.sum(before * after, axis=1) < _SHARPEST
+        bends |= np.any(self.corners[:, 0] != np.roll(self.corners[:, 1], 1, axis=0), axis=1)
         return np.concatenate([[0.0], self._shares[:-1]])[bends, None]
 
     def encloses(self, points: Float[np.ndarray, "n d"]) -> Bool[np.ndarray, " n"]:

@@ -52,6 +52,12 @@ def on_page_markdown(markdown: str, page, config, files) -> str:
     return with_figures(markdown, page.file.src_path)
 
 
+def on_page_content(html: str, page, config, files) -> str:
+    """Pictures open in full: on a phone a row of three is too small to be read."""
+    del page, config, files
+    return re.sub(r'(?<!">)(<img [^>]*src="([^"]+)"[^>]*>)(?!</a>)', r'<a href="\2">\1</a>', html)
+
+
 def with_figures(markdown: str, name: str) -> str:
     """A page with its figures in the place of where they are kept."""
 

@@ -106,16 +106,26 @@ def typeset(equation: str) -> str:
     )
 
 
-def row(name: str, found: dict[str, Any] | None, link: str) -> str:
+def row(name: str, found: dict[str, Any]) -> str:
     """Of a problem what was measured, as a row of a table."""
-    if found is None:
-        return f"| {link} | | | |"
     errors = ", ".join(f"{field} {error:.1e}" for field, error in found["errors"].items())
     mark = "" if found["converged"] else " (not resolved)"
     windows = f"{found['windows']} x " if "windows" in found else ""
     # One factorization of a few hundred rows takes less time than it takes to call it.
     units = f", {found['choleskys']:.0f} Choleskys" if found["rows"] > 500 else ""
-    return f"| {link} | {windows}{found['rows']} | {errors}{mark} | {found['cpu']:.1f} s{units} |"
+    return f"| {name} | {windows}{found['rows']} | {errors}{mark} | {found['cpu']:.1f} s{units} |"
+
+
+def card(heading: Heading, title: str, found: dict[str, Any] | None) -> str:
+    """Of a problem its picture, which shows the solution, and how accurate it is."""
+    place = f"{slug(heading.group)}.md#{heading.name}"
+    picture = f"../figures/gallery/{heading.name}.png"
+    lines = [f"- [![{title}]({picture}){{ loading=lazy }}]({place})", ""]
+    lines += [f"    **[{heading.name}]({place})**: {heading.summary}"]
+    if found is not None:
+        errors = ", ".join(f"{error:.0e}" for error in found["errors"].values())
+        lines[-1] += f" *Error {errors}.*"
+    return "\n".join(lines)
 
 
 TABLE = "| problem | rows | relative error | CPU time, warm |\n|---|---|---|---|"
@@ -134,11 +144,11 @@ def groups() -> dict[str, str]:
         "Each problem is a file as you would write it yourself: the equation, its conditions, "
         "points, and a solution to compare with. `kernelpde examples --group fluids` lists a "
         "group, `kernelpde solve NAME` solves one. Kernels are learned from the given ones without "
-        "options; errors are relative, the median of three seeds at points that are not those of "
-        "the conditions (`python benchmarks/gallery.py`).",
+        "options; errors are relative, of each field, the median of three seeds at points that are "
+        "not those of the conditions (`python benchmarks/gallery.py`).",
     ]
     for group, pages in sorted(by_group.items()):
-        texts, rows = [f"# {group[0].upper()}{group[1:]}"], []
+        texts, cards = [f"# {group[0].upper()}{group[1:]}"], []
         for heading in pages:
             source = (PAGES / f"{heading.name.replace('-', '_')}.py").read_text()
             about = ast.get_docstring(ast.parse(source)) or ""
@@ -150,18 +160,18 @@ def groups() -> dict[str, str]:
                 texts.append(f"![{title}](../figures/gallery/{heading.name}.png)")
             found = measured.get(heading.name)
             if found is not None:
-                texts.append(f"{TABLE}\n{row(heading.name, found, heading.name)}")
+                texts.append(f"{TABLE}\n{row(heading.name, found)}")
             texts.append(f"```python\n{code}```")
             if found is not None and "printed" in found:
                 texts.append(f"`print(solution)` says\n\n```text\n{found['printed']}\n```")
-            place, picture = f"{slug(group)}.md#{heading.name}", f"{heading.name}.png"
-            link = f"[{heading.name}]({place}): {heading.summary}"
-            if (FIGURES / picture).exists():
-                seen = f"![{title}](../figures/gallery/{picture}){{ width=300 loading=lazy }}"
-                link += f"<br>[{seen}]({place})"
-            rows.append(row(heading.name, found, link))
+            cards.append(card(heading, title, found))
         written[f"{slug(group)}.md"] = "\n\n".join(texts) + "\n"
-        index += [f"## {group[0].upper()}{group[1:]}", "\n".join([TABLE, *rows])]
+        index += [
+            f"## {group[0].upper()}{group[1:]}",
+            '<div class="grid cards gallery" markdown>',
+            *cards,
+            "</div>",
+        ]
     notebooks = sorted((GALLERY / "notebooks").glob("*.ipynb"))
     links = [f"[{each.stem.replace('_', '-')}](notebooks/{each.name})" for each in notebooks]
     index += ["## As notebooks", ", ".join(links)]

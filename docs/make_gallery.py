@@ -22,6 +22,7 @@ from typing import Any
 
 import matplotlib as mpl
 from matplotlib.figure import Figure
+from matplotlib.image import imread
 
 from kernelpde.gallery import Heading, headings
 
@@ -120,7 +121,10 @@ def card(heading: Heading, title: str, found: dict[str, Any] | None) -> str:
     """Of a problem its picture, which shows the solution, and how accurate it is."""
     place = f"{slug(heading.group)}.md#{heading.name}"
     picture = f"../figures/gallery/{heading.name}.png"
-    lines = [f"- [![{title}]({picture}){{ loading=lazy }}]({place})", ""]
+    # A row of panels is some 240 pixels high.
+    rows = max(1, round(imread(FIGURES / f"{heading.name}.png").shape[0] / 240))
+    style = f' style="--rows: {rows}"' if rows > 1 else ""
+    lines = [f"- [![{title}]({picture}){{ loading=lazy{style} }}]({place})", ""]
     lines += [f"    **[{heading.name}]({place})**: {heading.summary}"]
     if found is not None:
         errors = ", ".join(f"{error:.0e}" for error in found["errors"].values())

@@ -130,6 +130,9 @@ def test_slices_hold_the_rest_in_the_middle_or_where_asked():
     assert grid.held == {"x": 0.25}
     np.testing.assert_array_equal(grid.points[:, 0], 0.25)
     assert grid.shape == (5, 5)
+    lasting = poisson(kp.Box(t=(0, 1), x=(0, 2), y=(0, 4), time="t"))
+    assert grid_of(lasting, 5, free=2).held == {"t": 0.5}
+    assert grid_of(lasting, 5, {"t": 1.0}, free=1).held == {"t": 1.0, "y": 2.0}
     with pytest.raises(kp.InputError, match="no coordinate w"):
         grid_of(problem, 5, {"w": 0.0})
     with pytest.raises(kp.InputError, match="at least 2 numbers"):

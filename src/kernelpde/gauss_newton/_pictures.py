@@ -41,18 +41,19 @@ def grid_of(
     - `problem`: where.
     - `counts`: points along each free coordinate.
     - `at`: coordinates to hold.
-    - `free`: hold coordinates at their middle, beginning with the last, until this many are free.
+    - `free`: hold coordinates at their middle, time first and then from the last on, until this
+      many are free.
     """
-    names = problem.space.coordinates
+    names, time = problem.space.coordinates, problem.space.time
     regions = [condition.region for condition in problem.conditions]
     held = {} if at is None else at
     instance("A grid", "at", held, Mapping, 'a dictionary such as {"t": 0.5}')
     held = dict(held)
     if free is not None:
-        middles = bounding_box(regions).mean(1)
-        for name, middle in list(zip(names, middles, strict=True))[::-1]:
+        middles = dict(zip(names, bounding_box(regions).mean(1), strict=True))
+        for name in sorted(names[::-1], key=lambda name: name != time):
             if len(names) - len(held) > free and name not in held:
-                held[name] = float(middle)
+                held[name] = float(middles[name])
     left = len(names) - len([name for name in held if name in names])
     return grid_over(regions, names, _RESOLUTION.get(left, 41) if counts is None else counts, held)
 

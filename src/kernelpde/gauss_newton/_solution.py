@@ -238,8 +238,9 @@ class Solution(Shown):
     ) -> "Figure":
         """Plot the fields with their errors, standard deviations and residuals.
 
-        One coordinate as curves, two (space-time included) as color maps; with more, two of them
-        vary and the others are fixed in the middle of the domain, or by `at`.
+        One coordinate as curves, two (space-time included) as color maps; with more, two of
+        them vary (of space, if there is time) and the others are fixed in the middle of the domain,
+        or by `at`.
 
         **Arguments:**
 

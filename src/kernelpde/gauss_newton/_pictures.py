@@ -51,7 +51,7 @@ def grid_of(
     held = dict(held)
     if free is not None:
         middles = dict(zip(names, bounding_box(regions).mean(1), strict=True))
-        for name in sorted(names[::-1], key=lambda name: name != time):
+        for name in sorted(names, key=lambda name: (name != time, -names.index(name))):
             if len(names) - len(held) > free and name not in held:
                 held[name] = float(middles[name])
     left = len(names) - len([name for name in held if name in names])

@@ -142,14 +142,13 @@ def test_help_does_not_wait_for_jax(arguments):
 
 
 def test_an_interrupted_run_says_how_it_goes_on(tmp_path):
-    command = [sys.executable, "-m", "kernelpde", "solve", "elliptic", "--lengthscale", "1.0"]
-    run = subprocess.Popen(
-        [*command, "--out", str(tmp_path)],
-        stderr=subprocess.PIPE,
-        text=True,
-        # Shells let what they start in the background ignore Ctrl-C, and all that it starts.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    # Shells let what they start in the background ignore Ctrl-C, and all that it starts.
+    begin = (
+        "import runpy, signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+        "runpy.run_module('kernelpde', run_name='__main__', alter_sys=True)"
     )
+    command = [sys.executable, "-c", begin, "solve", "elliptic", "--lengthscale", "1.0"]
+    run = subprocess.Popen([*command, "--out", str(tmp_path)], stderr=subprocess.PIPE, text=True)
     for _ in range(1200):
         if (tmp_path / "run.kpde").exists():
             break

@@ -1,5 +1,7 @@
 """Estimated errors against true ones, and solutions to an accuracy."""
 
+import re
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -134,6 +136,20 @@ def _size() -> float:
     return float(np.sqrt(np.mean(np.asarray(jax.vmap(wave)(PLACES)) ** 2)))
 
 
+def test_errors_at_a_point_do_not_depend_on_others():
+    """Which change of lengthscales is the smaller one is a question for the whole domain."""
+    solution = kp.solve(cubic(kp.Gaussian(0.25)), {"equation": 100, "boundary": 60})
+    where = np.array([[0.4, 0.7], [0.5, 0.5], [0.9, 0.1]])
+    alone = np.stack([solution["u"].error(point) for point in where])
+    far = np.concatenate([where, [[1.5, 1.5], [-3.0, 0.2]]])
+    np.testing.assert_allclose(solution["u"].error(where), alone, rtol=1e-6)
+    np.testing.assert_allclose(solution["u"].error(far)[:3], alone, rtol=1e-6)
+    estimate = solution.error_estimate
+    mean = estimate.of(lambda s: s["u"](where).mean())
+    both = estimate.of(lambda s: np.array([s["u"](where).mean(), 1e6 * s["u"](far[-1])]))
+    assert both[0] == pytest.approx(float(mean), rel=1e-6)
+
+
 def test_own_points_are_halved():
     rng = np.random.default_rng(5)
     edge = SQUARE.boundary.sample(60, rng, "uniform").points
@@ -245,10 +261,14 @@ def test_what_is_not_reached_is_said():
     solution = refusal.value.solution
     assert not solution.converged
     assert "1e-09 was asked for" in str(solution)
+    levels = re.findall(r"(\d+) rows (\de-\d+)", str(solution))
+    rows = solution.problem.row_count(solution.blocks)
+    assert len(levels) > 1
+    assert (str(rows), f"{solution.error_estimate['u'].rms:.0e}") in levels
     assert 0.1 < ratio(solution, corner) < 20
     assert solution.problem.row_count(solution.blocks) <= 400
     rest = kp.solve(problem, accuracy=kp.Accuracy(1e-9, at_most=1e-3), throw=False)
-    assert "longer than allowed" in str(rest)
+    assert "longer than 0.001 s (at_most)" in str(rest)
 
 
 def test_more_accurate_than_rounding():
@@ -256,7 +276,7 @@ def test_more_accurate_than_rounding():
     solution = kp.solve(cubic(kp.Gaussian(0.5)), accuracy=wanted, throw=False)
     assert solution.result is kp.RESULTS.accuracy_limit
     assert not solution.converged
-    assert "more rows than allowed" in str(solution)
+    assert "more than 300 rows (max_rows)" in str(solution)
     assert 0.5 < ratio(solution) < 10
 
 

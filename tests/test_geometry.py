@@ -74,6 +74,41 @@ def test_interior_of_a_difference_has_the_right_area():
     assert np.mean(inside < 0) * 4 == pytest.approx(0.75 * np.pi, abs=0.02)
 
 
+LEGS = kp.Box(x=(0, 2), y=(0, 0.8)), kp.Box(x=(0, 0.8), y=(0, 2))
+UNIT, LEFT = kp.Box(x=(0, 1), y=(0, 1)), kp.Box(x=(-1, 0), y=(0, 0.1 + 0.2))
+
+
+@pytest.mark.parametrize(
+    ("domain", "length"),
+    [
+        (LEGS[0] | LEGS[1], 8.0),
+        (LEGS[1] | LEGS[0], 8.0),
+        (LEGS[0] & LEGS[1], 3.2),
+        (LEGS[0] - LEGS[1], 4.0),
+        (UNIT | UNIT, 4.0),
+        (UNIT & UNIT, 4.0),
+        (UNIT | LEFT, 6.0),
+        (UNIT - LEFT, 4.0),
+        (UNIT - kp.Box(x=(0, 1), y=(0.5, 1)), 3.0),
+        ((UNIT | LEFT) - kp.Box(x=(-1, 1), y=(0, 0.3)), 3.4),
+        (kp.Extrusion(LEGS[0] | LEGS[1], t=(0, 0.5)), 4.0),
+        (kp.Box(x=(0, 1e-6), y=(0, 1e3)) | kp.Box(x=(0, 1e-6), y=(0, 500.0)), 2e3),
+        (kp.Ball((0, 0), 1.0) | kp.Ball((0, 0), 1.0), 2 * np.pi),
+        (UNIT - kp.Polygon([(0.0, 0.0), (1.0, 0.0), (0.0, 1.0)]), 2 + np.sqrt(2)),
+    ],
+)
+def test_sides_that_coincide_are_there_once(domain, length):
+    """Where two domains touch, the boundary is what has the combination on one side only."""
+    assert domain.surface_area == pytest.approx(length, rel=2e-4)
+    points, normals, _ = domain.boundary.sample(500, np.random.default_rng(3), "uniform")
+    step = 1e-5 * np.ptp(domain.bounds, axis=1).min()
+    at = points.copy()
+    if domain.space.time is not None:
+        at[:, 0] = 0.25
+    assert np.all(domain.contains(at - step * normals))
+    assert not np.any(domain.contains(at + step * normals))
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_sampling_methods_are_reproducible_and_fill_the_box(method):
     count = 256

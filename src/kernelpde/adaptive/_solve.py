@@ -164,7 +164,7 @@ def _levels(
     dimension = len(problem.space.coordinates)
     along, begun = _FIRST.get(dimension, 3.0), time.perf_counter()
     best: Solution | None = None
-    rank = (True, np.inf)
+    rank, tried = (True, np.inf), list[str]()
     first, idle, lowest = True, 0, np.inf
     places = places_of(problem) if asked.relative is not None else Places.none()
     while True:
@@ -172,7 +172,8 @@ def _levels(
         wanted = counts(problem, along)
         drawn = problem.collocate(wanted, seed=ways.seed, sampling=ways.sampling)
         if best is not None and 2 * problem.row_count(drawn) > asked.max_rows:
-            return _limited(best, asked, "a further level would have more rows than allowed")
+            why = f"a further level may have more than {asked.max_rows} rows (max_rows)"
+            return _limited(best, asked, why, tried)
         level = _level(problem, drawn, along, ways, start, first)
         error = _error(level, asked)
         if level.converged and error <= _wanted(asked):
@@ -182,23 +183,26 @@ def _levels(
             # What is estimated of others means little: these only need more points.
             idle = 0 if error < _PROGRESS * lowest else idle + 1
             lowest, start = min(lowest, error), level
-        # Of those that have not converged less is known.
-        if best is None or (not level.converged, error) < rank:
-            best, rank = level, (not level.converged, error)
+        rows = problem.row_count(level.blocks)
+        tried.append(f"{rows} rows {error:.0e}{'' if level.converged else ' (not converged)'}")
+        if best is None or _rank(level, error) < rank:
+            best, rank = level, _rank(level, error)
         if slow and len(places.points):
             problem = graded(problem, places, _wanted(asked))
             places, first, idle, lowest = Places.none(), True, 0, np.inf
         else:
             problem, first = (level.problem, False) if level.converged else (problem, first)
         if idle >= 2:
-            return _limited(best, asked, "more points do not help, by rounding or by the kernel")
+            why = "more points do not help, by rounding or by the kernel"
+            return _limited(best, asked, why, tried)
         if not wanted:
-            return _limited(best, asked, "every condition comes with its points")
+            return _limited(best, asked, "every condition comes with its points", tried)
         along *= _MORE ** (1.0 / dimension)
         now = time.perf_counter()
         longer = _MORE**3 if problem.row_count(drawn) > _ARITHMETIC else _MORE
         if asked.at_most is not None and now - begun + longer * (now - started) > asked.at_most:
-            return _limited(best, asked, "a further level would take longer than allowed")
+            why = f"a further level may take longer than {asked.at_most:g} s (at_most)"
+            return _limited(best, asked, why, tried)
 
 
 def _level(
@@ -265,12 +269,25 @@ def _error(solution: Solution, asked: Accuracy) -> float:
     return solution.error_estimate.largest if relative else error_in_std(solution)
 
 
-def _limited(best: Solution, asked: Accuracy, why: str) -> Solution:
+def _rank(level: Solution, error: float) -> tuple[bool, float]:
+    """How far from the goal a level is; lower is better.
+
+    Estimates mean little where a solution has not converged: one that does not meet its equations
+    by a half between the points is not near the true one, whatever others say.
+    """
+    between = [0.0 if size is None else float(size) for size in level.between.values()]
+    return (False, error) if level.converged else (True, max(error, *between, 0.0))
+
+
+def _limited(best: Solution, asked: Accuracy, why: str, tried: list[str]) -> Solution:
     """The best solution, with a result that says that it is not as good as asked for."""
     code = code_of(RESULTS.accuracy_limit) if best.converged else best.code
     solution = replace(best, code=code)
     vars(solution)["error_estimate"] = best.error_estimate
-    return _with_reason(solution, f"{_goal(asked)} was asked for, and is not reached: {why}.")
+    said = f"{_goal(asked)} was asked for, and is not reached: {why}."
+    if len(tried) > 1:
+        said += f" Estimated by level: {', '.join(tried)}."
+    return _with_reason(solution, said)
 
 
 def _goal(asked: Accuracy) -> str:

@@ -102,13 +102,20 @@ class ErrorEstimate(Mapping[str, FieldError]):
         """The largest relative error of a field, in root mean square."""
         return max((error.rms for error in self.fields.values()), default=np.inf)
 
-    def of(self, quantity: Callable[["Solution"], Any]) -> np.ndarray:
+    def of(
+        self,
+        quantity: Callable[["Solution"], Any],
+        like: Callable[["Solution"], Any] | None = None,
+    ) -> np.ndarray:
         """The estimated error of anything that is computed from a solution.
 
         **Arguments:**
 
         - `quantity`: a function of a solution, for example its mean or its flux through a boundary,
           `lambda s: s["u"].d("x")(points).mean()`.
+        - `like`: a quantity with many values, by which is decided which of the two changes of
+          lengthscales is the smaller one: at single places either may vanish by chance. All fields
+          over the domain by default.
 
         **Returns:**
 
@@ -116,19 +123,35 @@ class ErrorEstimate(Mapping[str, FieldError]):
         """
         here = np.asarray(quantity(self.solution))
         apart = np.abs(np.asarray(quantity(self.elsewhere)) - here) / np.sqrt(2)
+        nearer, part = self._nearer(self._relative if like is None else like)
+        if nearer is None:
+            return np.asarray(apart)
+        return np.asarray(np.maximum(apart, part * np.abs(np.asarray(quantity(nearer)) - here)))
+
+    def _nearer(self, like: Callable[["Solution"], Any]) -> tuple["Solution | None", float]:
+        """The one with other lengthscales that differs less, and how much of its change counts."""
         if self.longer is None or self.shorter is None:
-            return np.asarray(apart)
-        longer, shorter = (
-            np.abs(np.asarray(quantity(other)) - here) for other in (self.longer, self.shorter)
+            return None, 0.0
+        here = np.asarray(like(self.solution))
+        apart, *sizes = (
+            float(np.linalg.norm(np.asarray(like(other)) - here))
+            for other in (self.elsewhere, self.longer, self.shorter)
         )
-        # As a whole: at single places the change may vanish by chance.
-        sizes = [float(np.linalg.norm(change)) for change in (longer, shorter)]
-        nearer = longer if sizes[0] <= sizes[1] else shorter
-        most = _STEEP * float(np.linalg.norm(apart))
-        if not np.isfinite(nearer).all():
-            return np.asarray(apart)
-        part = min(1.0, most / min(sizes)) if 0 < most < min(sizes) else 1.0
-        return np.asarray(np.maximum(apart, part * nearer))
+        changes = zip((self.longer, self.shorter), np.nan_to_num(sizes, nan=np.inf), strict=True)
+        nearer, size = min(changes, key=lambda change: change[1])
+        if not np.isfinite(size):
+            return None, 0.0
+        most = _STEEP * apart / np.sqrt(2)
+        return nearer, min(1.0, most / float(size)) if 0 < most < size else 1.0
+
+    def _relative(self, solution: "Solution") -> np.ndarray:
+        """Values of all fields, relative to the root mean square of each."""
+        both = np.concatenate([self.places, self.edges])
+        values = []
+        for name in self.fields:
+            size = np.sqrt(np.mean(np.abs(np.asarray(self.solution[name](self.places))) ** 2))
+            values.append(np.asarray(solution[name](both)) / max(float(size), 1e-300))
+        return np.stack(values)
 
     def __repr__(self) -> str:
         lines = ["Estimated errors, relative to the root mean square of each field:"]
@@ -172,7 +195,11 @@ def estimate_error(solution: "Solution", *, seed: int = 0) -> ErrorEstimate:
     both = np.concatenate([places, edges])
     for name in field_names(problem):
         size = np.sqrt(np.mean(np.abs(np.asarray(solution[name](places))) ** 2))
-        apart = found.of(lambda s, name=name: s[name](both)) / max(float(size), 1e-300)
+
+        def values(solution: "Solution", name: str = name) -> Any:
+            return solution[name](both)
+
+        apart = found.of(values, like=values) / max(float(size), 1e-300)
         apart = np.where(np.isfinite(apart), apart, np.inf)
         rms = np.sqrt(np.mean(apart[: len(places)] ** 2))
         found.fields[name] = FieldError(float(rms), float(apart.max()))

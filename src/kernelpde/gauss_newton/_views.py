@@ -46,7 +46,12 @@ class FieldView:
 
     def error(self, points: Numbers) -> Float[np.ndarray, "..."]:
         """The estimated error at points."""
-        return self._solution.error_estimate.of(lambda other: FieldView(other, self._field)(points))
+        estimate = self._solution.error_estimate
+        everywhere = np.concatenate([estimate.places, estimate.edges])
+        return estimate.of(
+            lambda other: FieldView(other, self._field)(points),
+            like=lambda other: FieldView(other, self._field)(everywhere),
+        )
 
     def d(self, *coordinates: int | str) -> Callable[[Numbers], Float[Array, "..."]]:
         """The partial derivative along each coordinate given, by index or name."""
@@ -91,7 +96,11 @@ class LawView(FieldView):
 
     def error(self, points: Numbers) -> Float[np.ndarray, "..."]:
         """The estimated error for some arguments."""
-        return self._solution.error_estimate.of(lambda other: LawView(other, self._law)(points))
+        everywhere = np.linspace(*self.asked, 101)
+        return self._solution.error_estimate.of(
+            lambda other: LawView(other, self._law)(points),
+            like=lambda other: LawView(other, self._law)(everywhere),
+        )
 
     def d(self, *coordinates: int | str) -> Callable[[Numbers], Float[Array, "..."]]:
         """The derivative in the argument, once for each time it is named."""

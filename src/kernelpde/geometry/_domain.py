@@ -16,6 +16,9 @@ from kernelpde.geometry._region import Patch, Patches, Sample, Space, patches_of
 _TOUCHES = 1e-9
 """What is nearer to a boundary than this part of its extent lies on it."""
 
+_ASIDE = 1e-6
+"""How far from a boundary to look what is on either side of it, relative to the extent."""
+
 
 class AbstractDomain(abc.ABC):
     """An open set with a boundary made of named pieces.
@@ -148,6 +151,46 @@ class _Beside:
 
 
 @dataclass(frozen=True, eq=False)
+class _OnEdge:
+    """Whether points of one boundary belong to that of a combination with another domain.
+
+    - `own`, `other`: whose boundary, and the other domain.
+    - `inside`: whether what lies inside of the other belongs to it, or what lies outside.
+    - `shared`: of what lies on both boundaries, the part that belongs to it: where the domains are
+      on the same side (1), on different sides (-1), or none (0).
+    """
+
+    own: AbstractDomain
+    other: AbstractDomain
+    inside: bool
+    shared: int
+
+    def __call__(self, points: np.ndarray) -> np.ndarray:
+        distance = self.other.signed_distance(points)
+        near = _TOUCHES * np.ptp(self.other.bounds, axis=1).max()
+        kept = distance < -near if self.inside else distance > near
+        (both,) = np.nonzero(np.abs(distance) <= near)
+        if self.shared and len(both):
+            kept[both] = self._side(points[both]) == self.shared
+        return kept
+
+    def _side(self, points: np.ndarray) -> np.ndarray:
+        """Whether both domains are on the same side (1), on different sides (-1), or neither."""
+        step = _ASIDE * np.ptp(self.own.bounds, axis=1)
+        rise = np.stack(
+            [
+                self.own.signed_distance(points + move) - self.own.signed_distance(points - move)
+                for move in np.diag(step)
+            ],
+            axis=1,
+        )
+        out = step * rise / np.maximum(np.linalg.norm(rise, axis=1, keepdims=True), 1e-300)
+        within = self.other.signed_distance(points - out) < 0
+        beyond = self.other.signed_distance(points + out) < 0
+        return within.astype(int) - beyond.astype(int)
+
+
+@dataclass(frozen=True, eq=False)
 class _On:
     """Whether points lie on the boundary of a domain."""
 
@@ -189,7 +232,8 @@ class Combination(AbstractDomain):
     """Intersection, union or difference of two domains, by their signed distances.
 
     A piece of the boundary is a piece of one of the two, less what the other covers or removes;
-    pieces of the second that share a name with one of the first are marked with a prime.
+    pieces of the second that share a name with one of the first are marked with a prime. Where both
+    boundaries are the same, the piece of the first is kept.
     """
 
     fills_its_bounds = False
@@ -237,11 +281,13 @@ class Combination(AbstractDomain):
 
     @property
     def pieces(self):
-        from_second = _Beside(self._second, self._kind == "intersection")
-        from_first = _Beside(self._first, self._kind != "union")
-        found = {name: patch.restricted(from_second) for name, patch in self._first.pieces.items()}
+        first, second, kind = self._first, self._second, self._kind
+        shared = -1 if kind == "difference" else 1
+        from_second = _OnEdge(first, second, kind == "intersection", shared)
+        from_first = _OnEdge(second, first, kind != "union", 0)
+        found = {name: patch.restricted(from_second) for name, patch in first.pieces.items()}
         for name, patch in self._second.pieces.items():
             while name in found:
                 name += "'"
-            found[name] = patch.restricted(from_first, flip=self._kind == "difference")
+            found[name] = patch.restricted(from_first, flip=kind == "difference")
         return found

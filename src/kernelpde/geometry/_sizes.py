@@ -14,14 +14,16 @@ serves."""
 _UNIT = 2.0**-40
 """Of the whole numbers that places and sizes are kept as; they are not learned then."""
 
-_FAR = 2.0**10
+_FAR = 2.0**20
 """Where places are that were not given: their sizes make no difference."""
 
 
 class Sizes(eqx.Module):
-    """H(x) = (1 + Σⱼ (sⱼ² + |x - pⱼ|²)⁻³)^(-1/6): small around some places, and no larger than one.
+    """H(x) = (1 + Σⱼ 1 / (sⱼ² + |x - pⱼ|²))^(-1/2): small around some places, at most one.
 
-    Between them it grows no faster than the distance. Coordinates are scaled to extents of one.
+    It grows no faster than the distance, and is smooth between places: with the smallest distance
+    instead, two holes in a plate take several times as many points. Coordinates are scaled to
+    extents of one.
 
     **Attributes:**
 
@@ -60,10 +62,10 @@ class Sizes(eqx.Module):
         """Sizes at many points, without JAX."""
         places, sizes = np.asarray(self.places) * _UNIT, np.asarray(self.sizes) * _UNIT
         apart = ((self.scaled(points)[:, None, :] - places) ** 2).sum(-1)
-        return (1 + ((apart + sizes**2) ** -3).sum(axis=1)) ** (-1 / 6)
+        return (1 + (1 / (apart + sizes**2)).sum(axis=1)) ** -0.5
 
     def __call__(self, x: Float[Array, " d"]) -> Float[Array, ""]:
         places, sizes = self.places * _UNIT, self.sizes * _UNIT
         scaled = (x - jnp.array(self.low)) / jnp.array(self.extent)
         apart = jnp.sum((scaled - places) ** 2, axis=1)
-        return (1 + jnp.sum((apart + sizes**2) ** -3)) ** (-1 / 6)
+        return (1 + jnp.sum(1 / (apart + sizes**2))) ** -0.5

@@ -5,6 +5,7 @@
     python benchmarks/estimates.py speed [--other SOURCE]
     python benchmarks/estimates.py corners
     python benchmarks/estimates.py holes
+    python benchmarks/estimates.py plates
     python benchmarks/estimates.py page
 
 The random problems of `robustness.py`, and L-shaped domains with a singularity in their corner. The
@@ -26,7 +27,9 @@ directory `src` is given. Each the median of seeds 0 to 4.
 
 `corners`: r^(2/3) sin(2θ/3) in an L-shape, to 1e-4 and 1e-5, seeds 0 to 4; and what even points and
 one learned lengthscale give with as many rows. `holes`: a logarithm outside of a small hole, to
-1e-4 and 1e-6; positions and radii were not used to choose what counts as small.
+1e-4 and 1e-6; positions and radii were not used to choose what counts as small. `plates`: several
+holes, and a Robin condition on the sides, to 1e-3 and 1e-5; how sizes behave between holes was
+chosen on two other plates and a bracket.
 
 `page`: writes the tables of `docs/accuracy.md` from the results.
 """
@@ -49,6 +52,7 @@ from _report import RESULTS, write
 from robustness import NAMES, Case, begun, log_uniform
 
 import kernelpde as kp
+from kernelpde.adaptive._counts import counts
 from kernelpde.gallery import elliptic
 
 jax.config.update("jax_enable_x64", True)
@@ -162,6 +166,7 @@ import json, sys, time
 import jax
 jax.config.update("jax_enable_x64", True)
 import kernelpde as kp
+from kernelpde.adaptive._counts import counts
 from kernelpde.gallery import elliptic
 example = elliptic(1.0)
 found = []
@@ -235,8 +240,8 @@ def speed(other: str | None) -> dict[str, Any]:
     return report
 
 
-Domain = tuple[kp.geometry.AbstractDomain, Callable[[Any], Any]]
-"""A domain, and a harmonic function there."""
+Domain = tuple[kp.geometry.AbstractDomain, Callable[[Any], Any], tuple[str, ...]]
+"""A domain, a harmonic function there, and the pieces on which a Robin condition gives it."""
 
 
 def l_shape(seed: int) -> Domain:
@@ -247,7 +252,7 @@ def l_shape(seed: int) -> Domain:
         r = jnp.sqrt(x[0] ** 2 + x[1] ** 2 + 1e-300)
         return r ** (2 / 3) * jnp.sin(2 / 3 * jnp.mod(jnp.arctan2(x[1], x[0]), 2 * jnp.pi))
 
-    return kp.Box(x=(-1.0, 1.0), y=(-1.0, 1.0)) - kp.Box(x=(0.0, 1.1), y=(-1.1, 0.0)), exact
+    return kp.Box(x=(-1.0, 1.0), y=(-1.0, 1.0)) - kp.Box(x=(0.0, 1.1), y=(-1.1, 0.0)), exact, ()
 
 
 def with_hole(seed: int) -> Domain:
@@ -259,7 +264,38 @@ def with_hole(seed: int) -> Domain:
     def exact(at):
         return jnp.log(jnp.sqrt((at[0] - x) ** 2 + (at[1] - y) ** 2)) + at[0] * at[1]
 
-    return kp.Box(x=(0.0, 1.0), y=(0.0, 1.0)) - hole, exact
+    return kp.Box(x=(0.0, 1.0), y=(0.0, 1.0)) - hole, exact, ()
+
+
+def plate(seed: int) -> Domain:
+    """A plate with two or three round holes, and a Robin condition on its four sides."""
+    rng = np.random.default_rng([seed, 19])
+    long, holes = rng.uniform(1.0, 2.5), list[tuple[np.ndarray, float]]()
+    wanted = 2 + seed % 2
+    while len(holes) < wanted:
+        radius = log_uniform(rng, 0.05, 0.15)
+        at = rng.uniform([0.25, 0.25], [long - 0.25, 0.75])
+        if all(np.linalg.norm(at - other) > radius + r + 0.15 for other, r in holes):
+            holes.append((at, radius))
+    sources = rng.choice([-1.0, 1.0], wanted) * rng.uniform(0.1, 0.3, wanted)
+
+    def exact(x):
+        away = [jnp.log((x[0] - at[0]) ** 2 + (x[1] - at[1]) ** 2) for at, _ in holes]
+        return sum(s * a for s, a in zip(sources, away, strict=True)) + 0.3 * x[0] * x[1]
+
+    box = kp.Box(x=(0.0, long), y=(0.0, 1.0))
+    domain = box
+    for at, radius in holes:
+        domain = domain - kp.Ball(at, radius, coordinates=("x", "y"))
+    return domain, exact, tuple(box.pieces)
+
+
+GRADED = {
+    "corners": (l_shape, (1e-4, 1e-5)),
+    "holes": (with_hole, (1e-4, 1e-6)),
+    "plates": (plate, (1e-3, 1e-5)),
+}
+"""Domains where points are graded, and the accuracies that are asked for."""
 
 
 def graded(made: Callable[[int], Domain], accuracies: Sequence[float]) -> dict[str, Any]:
@@ -267,8 +303,8 @@ def graded(made: Callable[[int], Domain], accuracies: Sequence[float]) -> dict[s
     runs = []
     for accuracy in accuracies:
         for seed in range(5):
-            domain, exact = made(seed)
-            problem = _laplace(domain, exact)
+            domain, exact, robin = made(seed)
+            problem = _laplace(domain, exact, robin)
             places = domain.interior.sample(4000, np.random.default_rng(99)).points
             known = np.asarray(jax.vmap(exact)(places))
 
@@ -287,10 +323,11 @@ def graded(made: Callable[[int], Domain], accuracies: Sequence[float]) -> dict[s
                 "rows": solution.problem.row_count(solution.blocks),
                 "CPU seconds, compilation included": time.process_time() - begin,
             }
-            if accuracy == 1e-4:
-                inside, edge = (block.count // 2 for block in solution.blocks)
-                points = {"equation": inside, "boundary": edge}
-                even = kp.learn(problem, points, seed=seed, throw=False).solution
+            if accuracy == accuracies[0]:
+                along = 1.0
+                while 2 * sum(counts(problem, along).values()) < run["rows"]:
+                    along *= 1.02
+                even = kp.learn(problem, counts(problem, along), seed=seed, throw=False).solution
                 assert even is not None
                 run["even points"] = {"converged": bool(even.converged), "error": error(even)}
             runs.append(run)
@@ -298,12 +335,20 @@ def graded(made: Callable[[int], Domain], accuracies: Sequence[float]) -> dict[s
     return {"runs": runs}
 
 
-def _laplace(domain: kp.geometry.AbstractDomain, exact: Callable[[Any], Any]) -> kp.Problem:
-    return kp.Problem(
+def _laplace(
+    domain: kp.geometry.AbstractDomain, exact: Callable[[Any], Any], robin: tuple[str, ...]
+) -> kp.Problem:
+    def given(x, normal, u):
+        return u.normal_derivative + u.value - jax.grad(exact)(x) @ normal - exact(x)
+
+    others = kp.united([domain[name] for name in domain.pieces if name not in robin])
+    conditions = [
         kp.Condition("equation", domain.interior, lambda x, u: u.laplacian),
-        kp.Condition("boundary", domain.boundary, lambda x, u: u.value - exact(x)),
-        fields=[kp.Field("u", kp.Gaussian(0.3))],
-    )
+        kp.Condition("boundary", others, lambda x, u: u.value - exact(x)),
+    ]
+    if robin:
+        conditions.append(kp.Condition("robin", kp.united([domain[n] for n in robin]), given))
+    return kp.Problem(*conditions, fields=[kp.Field("u", kp.Gaussian(0.3))])
 
 
 def summary(case: str, runs: list[dict[str, Any]]) -> dict[str, Any]:
@@ -344,9 +389,9 @@ BEGIN, END = "<!-- written by benchmarks/estimates.py -->", "<!-- end -->"
 
 def tables() -> str:
     """What the documentation says of the results."""
-    asked, seen, fast, corner, holes = (
+    asked, seen, fast, corner, holes, plates = (
         json.loads((RESULTS / f"estimates-{name}.json").read_text())
-        for name in ("asked", "effectivity", "speed", "corners", "holes")
+        for name in ("asked", "effectivity", "speed", *GRADED)
     )
     lines = [
         f"{asked['problems']} random problems, none of them used to make the estimator: boxes, "
@@ -390,16 +435,22 @@ def tables() -> str:
         + ".",
         "",
         "r^(2/3) sin(2θ/3) in an L-shape, seeds 0 to 4 (`python benchmarks/estimates.py corners`):",
-        *_graded_table(corner, (1e-4, 1e-5)),
+        *_graded_table("corners", corner),
         "",
         "log r outside of a hole of radius 0.02 to 0.12, anywhere in a unit square, five of them "
         "(`python benchmarks/estimates.py holes`):",
-        *_graded_table(holes, (1e-4, 1e-6)),
+        *_graded_table("holes", holes),
+        "",
+        "Logarithms from two or three holes of radius 0.05 to 0.15 in plates of height 1 and "
+        "length 1 to 2.5, with a Robin condition on the sides, five of them "
+        "(`python benchmarks/estimates.py plates`):",
+        *_graded_table("plates", plates),
     ]
     return "\n".join(lines)
 
 
-def _graded_table(found: dict[str, Any], accuracies: Sequence[float]) -> list[str]:
+def _graded_table(case: str, found: dict[str, Any]) -> list[str]:
+    accuracies = GRADED[case][1]
     lines = [
         "",
         "| asked for | claimed | true errors | estimated | rows |",
@@ -418,7 +469,8 @@ def _graded_table(found: dict[str, Any], accuracies: Sequence[float]) -> list[st
     return [
         *lines,
         "",
-        "Even points and one learned lengthscale, with as many rows as for 1e-4: true errors "
+        "Even points and one learned lengthscale, with as many rows as for "
+        f"{accuracies[0]:.0e}: true errors "
         f"{min(e['error'] for e in even):.1e} to {max(e['error'] for e in even):.1e}, "
         f"{sum(e['converged'] for e in even)} of {len(even)} marked converged.",
     ]
@@ -431,9 +483,7 @@ def page() -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument(
-        "case", choices=("effectivity", "asked", "speed", "corners", "holes", "page")
-    )
+    parser.add_argument("case", choices=("effectivity", "asked", "speed", *GRADED, "page"))
     parser.add_argument("--names", default=",".join([*NAMES, "corner"]))
     parser.add_argument("--seeds", default="500:512")
     parser.add_argument("--other")
@@ -445,11 +495,9 @@ def main() -> None:
     if given.case == "speed":
         write("estimates-speed", speed(given.other))
         return
-    if given.case == "corners":
-        write("estimates-corners", graded(l_shape, (1e-4, 1e-5)))
-        return
-    if given.case == "holes":
-        write("estimates-holes", graded(with_hole, (1e-4, 1e-6)))
+    if given.case in GRADED:
+        made, accuracies = GRADED[given.case]
+        write(f"estimates-{given.case}", graded(made, accuracies))
         return
     first, last = map(int, given.seeds.split(":"))
     study = {"effectivity": effectivity, "asked": asked}[given.case]

@@ -171,10 +171,17 @@ def _levels(
         started = time.perf_counter()
         wanted = counts(problem, along)
         drawn = problem.collocate(wanted, seed=ways.seed, sampling=ways.sampling)
-        if best is not None and 2 * problem.row_count(drawn) > asked.max_rows:
+        rows = problem.row_count(drawn)
+        held = not Parameters.of(problem.kernels, problem.noises).vector.size
+        # As many as training and validation points together.
+        finer = counts(problem, along * 2.0 ** (1.0 / dimension))
+        growth = sum(finer.values()) / max(1, sum(wanted.values()))
+        if not held and (first or rows <= _LEARNED):
+            finer, growth = None, 2.0
+        if best is not None and growth * rows > asked.max_rows:
             why = f"a further level may have more than {asked.max_rows} rows (max_rows)"
             return _limited(best, asked, why, tried)
-        level = _level(problem, drawn, along, ways, start, first)
+        level = _level(problem, drawn, finer, ways, start, first)
         error = _error(level, asked)
         if level.converged and error <= _wanted(asked):
             return _with_reason(level, f"{_goal(asked)} was asked for, and is reached.")
@@ -183,8 +190,8 @@ def _levels(
             # What is estimated of others means little: these only need more points.
             idle = 0 if error < _PROGRESS * lowest else idle + 1
             lowest, start = min(lowest, error), level
-        rows = problem.row_count(level.blocks)
-        tried.append(f"{rows} rows {error:.0e}{'' if level.converged else ' (not converged)'}")
+        said = "" if level.converged else " (not converged)"
+        tried.append(f"{problem.row_count(level.blocks)} rows {error:.0e}{said}")
         if best is None or _rank(level, error) < rank:
             best, rank = level, _rank(level, error)
         if slow and len(places.points):
@@ -199,7 +206,7 @@ def _levels(
             return _limited(best, asked, "every condition comes with its points", tried)
         along *= _MORE ** (1.0 / dimension)
         now = time.perf_counter()
-        longer = _MORE**3 if problem.row_count(drawn) > _ARITHMETIC else _MORE
+        longer = _MORE**3 if rows > _ARITHMETIC else _MORE
         if asked.at_most is not None and now - begun + longer * (now - started) > asked.at_most:
             why = f"a further level may take longer than {asked.at_most:g} s (at_most)"
             return _limited(best, asked, why, tried)
@@ -208,23 +215,22 @@ def _levels(
 def _level(
     problem: Problem,
     drawn: tuple[Collocation, ...],
-    along: float,
+    finer: dict[str, int] | None,
     ways: _Ways,
     start: Start | None,
     first: bool,
 ) -> Solution:
     """Learn and solve; only solve, if hyperparameters are held or have been learned well enough.
 
+    - `drawn`: points to learn with.
+    - `finer`: numbers of points if there is nothing to learn.
     - `first`: whether nothing is known of the kernels, so that several have to be tried.
     """
     method, seed, sampling, callback = ways
     method = replace(method, multistart=first)
-    known = not first and problem.row_count(drawn) > _LEARNED
-    if known or not Parameters.of(problem.kernels, problem.noises).vector.size:
-        # As many as training and validation points together.
-        twice = counts(problem, along * 2.0 ** (1.0 / len(problem.space.coordinates)))
-        found = _solved(problem, twice, start, ways)
-        return resolved(found, lambda p, s: _solved(p, s.blocks, s, ways)) if known else found
+    if finer is not None:
+        found = _solved(problem, finer, start, ways)
+        return found if first else resolved(found, lambda p, s: _solved(p, s.blocks, s, ways))
     learned = learn(
         problem,
         drawn,

@@ -2,7 +2,8 @@
 
 Michaelis and Menten's law u' = -V u / (K + u), from fifteen values of u early in the reaction. Only
 a combination of V and K is known well: their density is bent, the Gaussian approximation is wrong,
-and `sample` says so. Below, the same likelihood with uniform priors inside of a numpyro model.
+and `sample` says so. Below, the same likelihood with uniform priors inside of a numpyro model: the
+intervals are others, since what the data leave open is decided by the prior.
 """
 
 import jax

@@ -192,8 +192,9 @@ def _levels(
             lowest, start = min(lowest, error), level
         said = "" if level.converged else " (not converged)"
         tried.append(f"{problem.row_count(level.blocks)} rows {error:.0e}{said}")
-        if best is None or _rank(level, error) < rank:
-            best, rank = level, _rank(level, error)
+        found = _rank(level, error)
+        if best is None or found < rank:
+            best, rank = level, found
         if slow and len(places.points):
             problem = graded(problem, places, _wanted(asked))
             places, first, idle, lowest = Places.none(), True, 0, np.inf

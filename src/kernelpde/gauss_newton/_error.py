@@ -11,6 +11,7 @@ Each of them takes one linear solve, at the state that was reached:
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import equinox as eqx
@@ -123,7 +124,8 @@ class ErrorEstimate(Mapping[str, FieldError]):
         """
         here = np.asarray(quantity(self.solution))
         apart = np.abs(np.asarray(quantity(self.elsewhere)) - here) / np.sqrt(2)
-        nearer, part = self._nearer(self._relative if like is None else like)
+        everything = self._relative if self.fields else quantity
+        nearer, part = self._nearer(everything if like is None else like)
         if nearer is None:
             return np.asarray(apart)
         return np.asarray(np.maximum(apart, part * np.abs(np.asarray(quantity(nearer)) - here)))
@@ -147,11 +149,14 @@ class ErrorEstimate(Mapping[str, FieldError]):
     def _relative(self, solution: "Solution") -> np.ndarray:
         """Values of all fields, relative to the root mean square of each."""
         both = np.concatenate([self.places, self.edges])
-        values = []
-        for name in self.fields:
-            size = np.sqrt(np.mean(np.abs(np.asarray(self.solution[name](self.places))) ** 2))
-            values.append(np.asarray(solution[name](both)) / max(float(size), 1e-300))
-        return np.stack(values)
+        return np.stack(
+            [np.asarray(solution[name](both)) / size for name, size in self._sizes.items()]
+        )
+
+    @cached_property
+    def _sizes(self) -> dict[str, float]:
+        """The root mean square of each field, and no zero."""
+        return {name: _size(self.solution[name](self.places)) for name in self.fields}
 
     def __repr__(self) -> str:
         lines = ["Estimated errors, relative to the root mean square of each field:"]
@@ -193,17 +198,23 @@ def estimate_error(solution: "Solution", *, seed: int = 0) -> ErrorEstimate:
         solution, elsewhere, pair[0], pair[1], places, edges, {}, " ".join(reasons)
     )
     both = np.concatenate([places, edges])
+    others = [each for each in (solution, elsewhere, *pair) if each is not None]
     for name in field_names(problem):
-        size = np.sqrt(np.mean(np.abs(np.asarray(solution[name](places))) ** 2))
+        known = {id(each): np.asarray(each[name](both)) for each in others}
 
-        def values(solution: "Solution", name: str = name) -> Any:
-            return solution[name](both)
+        def values(one: "Solution", known: dict[int, np.ndarray] = known) -> np.ndarray:
+            return known[id(one)]
 
-        apart = found.of(values, like=values) / max(float(size), 1e-300)
+        apart = found.of(values, like=values) / _size(values(solution)[: len(places)])
         apart = np.where(np.isfinite(apart), apart, np.inf)
         rms = np.sqrt(np.mean(apart[: len(places)] ** 2))
         found.fields[name] = FieldError(float(rms), float(apart.max()))
     return found
+
+
+def _size(values: Any) -> float:
+    """The root mean square, and no zero."""
+    return max(float(np.sqrt(np.mean(np.abs(np.asarray(values)) ** 2))), 1e-300)
 
 
 def _other_points(

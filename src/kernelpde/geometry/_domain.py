@@ -122,6 +122,11 @@ class AbstractDomain(abc.ABC):
         raise InputError(f"Domains are joined by a | b; got a + {shown(other)}.")
 
 
+def _touching(domain: AbstractDomain) -> float:
+    """How near to the boundary of a domain what lies on it is."""
+    return float(_TOUCHES * np.ptp(domain.bounds, axis=1).max())
+
+
 # Maps and tests are objects and not local functions, so that regions can be pickled.
 @dataclass(frozen=True, eq=False)
 class _Stretched:
@@ -163,7 +168,7 @@ class _OnEdge:
 
     def __call__(self, points: np.ndarray) -> np.ndarray:
         distance = self.other.signed_distance(points)
-        near = _TOUCHES * np.ptp(self.other.bounds, axis=1).max()
+        near = _touching(self.other)
         kept = distance < -near if self.inside else distance > near
         (both,) = np.nonzero(np.abs(distance) <= near)
         if self.shared and len(both):
@@ -194,8 +199,7 @@ class _On:
     slack: float = 0.0
 
     def __call__(self, points: np.ndarray) -> np.ndarray:
-        extent = np.ptp(self.domain.bounds, axis=1).max()
-        near = _TOUCHES * extent + 1.01 * self.slack
+        near = _touching(self.domain) + 1.01 * self.slack
         return np.abs(self.domain.signed_distance(points)) < near
 
 

@@ -463,3 +463,19 @@ def test_deviations_are_for_noisy_data():
     rest = kp.solve(noisy, accuracy=asked, throw=False)
     assert not rest.converged
     assert "1e-09 std was asked for" in str(rest)
+
+
+def test_a_law_alone_has_estimates():
+    """Nothing but a law is unknown: there is no field whose error could be compared."""
+    x = np.linspace(0, 1, 20)[:, None]
+    data = {"y": np.sin(3 * x[:, 0])}
+    problem = kp.Problem(
+        kp.Condition("data", x, lambda x, k, y: k(x[0]).value - y, noise=0.01, data=data),
+        fields=[kp.Law("k", 1.0 * kp.Gaussian(0.4), T=(0, 1))],
+    )
+    solution = kp.solve(problem, {})
+    where = np.array([0.2, 0.7])
+    estimated = solution.error_estimate.of(lambda s: s["k"](where))
+    assert not solution.error_estimate
+    assert np.all((estimated > 0) & (estimated < 0.02))
+    assert np.all(np.isfinite(solution["k"].error(where)))

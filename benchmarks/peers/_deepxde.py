@@ -18,8 +18,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import torch
-from _equations import Rows
 
+from benchmarks.peers._equations import Rows
 from kernelpde.gallery import Example
 
 COMPILES = False

@@ -45,13 +45,13 @@ class Rows:
         self.weights = []
         for residual, block in zip(self.problem.residuals, self.blocks, strict=True):
             low = max(term.order for term in residual.terms) < inside
-            self.weights.append((BOUNDARY if low else 1.0) / np.sqrt(block.count))
+            self.weights.append((BOUNDARY if low else 1.0) / np.sqrt(block.rows_per_equation))
 
     def linearized(self, index: int, entries: Sequence[jax.Array]) -> tuple[Any, Any]:
         """Residuals of a condition and their slopes in the entries, for entries of shape (n,)."""
         residual, block = self.problem.residuals[index], self.blocks[index]
         axes = (0, None if block.normals is None else 0, 0, 0)
-        return jax.vmap(residual.with_slopes, in_axes=axes)(
+        return jax.vmap(residual.value_and_jacobian, in_axes=axes)(
             block.points, block.normals, block.data, tuple(entries)
         )
 
@@ -64,7 +64,7 @@ class Rows:
 
             def row(p: jax.Array, point: Any, normal: Any, datum: Any, residual=residual) -> Any:
                 entries = [along(lambda x: network(p, x), t)(point) for t in residual.terms]
-                found = residual.with_slopes(point, normal, datum, entries)[0]
+                found = residual.value_and_jacobian(point, normal, datum, entries)[0]
                 return found, found
 
             axes = (None, 0, None if block.normals is None else 0, 0)

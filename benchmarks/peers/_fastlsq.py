@@ -10,9 +10,9 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 import torch
-from _equations import Rows
 from fastlsq import solve_nonlinear
 
+from benchmarks.peers._equations import Rows
 from kernelpde.gallery import Example
 
 SETTINGS = ("1", "2", "3", "5", "8", "12", "auto")

@@ -11,8 +11,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import scipy.linalg
-from _equations import Rows, along, embedded
 
+from benchmarks.peers._equations import Rows, along, embedded
 from kernelpde.gallery import Example
 
 SETTINGS = ("0.4", "0.3", "0.2", "0.15", "0.1", "0.07", "0.05")

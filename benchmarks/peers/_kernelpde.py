@@ -15,8 +15,10 @@ def solved(example: Example, setting: str, seed: int) -> Any:
     if setting != "default":
         asked = float(setting.removeprefix("accuracy "))
         return kp.solve(example.problem, accuracy=asked, seed=seed, throw=False)
-    if example.windows > 1:
-        return kp.march(example.problem, example.windows, example.points, seed=seed, throw=False)
+    if example.num_windows > 1:
+        return kp.march(
+            example.problem, example.num_windows, example.points, seed=seed, throw=False
+        )
     points = dict(example.training)
     learned = kp.learn(
         example.problem,

@@ -11,9 +11,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from _equations import Rows, embedded
 from jax.flatten_util import ravel_pytree
 
+from benchmarks.peers._equations import Rows, embedded
 from kernelpde.gallery import Example
 
 SETTINGS = ("24x24, 150 steps", "32x32, 300 steps", "32x32x32, 500 steps")

@@ -1,15 +1,12 @@
-"""The same problem with several libraries: what each prints, and the CPU seconds it takes.
+"""The same problem with several libraries: printed results and CPU time.
 
-    python benchmarks/peers/side_by_side.py [--python LIBRARY=INTERPRETER ...] [--only LIBRARY]
+    python -m benchmarks side-by-side [--python LIBRARY=INTERPRETER ...] [--only LIBRARY]
 
 Runs the scripts of `side_by_side/`, which `docs/coming-from.md` shows, each in a process of its own
 on one core, first with an empty cache and then again; FEniCSx may need an interpreter of its own,
-such as that of a Linux distribution. The report is `results/side-by-side.json`; what is not run
-again is kept.
+such as that of a Linux distribution.
 """
 
-import argparse
-import json
 import os
 import resource
 import subprocess
@@ -18,9 +15,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parent.parent))
-
-from _report import RESULTS, write
+from benchmarks._report import parser, record
 
 SCRIPTS = Path(__file__).parent / "side_by_side"
 PACKAGES = {
@@ -54,7 +49,8 @@ def _run(script: Path, interpreter: str, cache: str) -> tuple[str, float]:
         "OMP_NUM_THREADS": "1",
         "OPENBLAS_NUM_THREADS": "1",
         "DDE_BACKEND": "pytorch",
-        "XDG_CACHE_HOME": cache,
+        "JAX_COMPILATION_CACHE_DIR": cache,
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
     }
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     found = subprocess.run(
@@ -72,22 +68,15 @@ def _run(script: Path, interpreter: str, cache: str) -> tuple[str, float]:
     return found.stdout.strip().splitlines()[-1], seconds
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--python", action="append", default=[])
-    parser.add_argument("--only", action="append", default=[])
-    given = parser.parse_args()
-    interpreters = dict(each.split("=", 1) for each in given.python)
-    kept = RESULTS / "side-by-side.json"
-    cases = json.loads(kept.read_text())["cases"] if kept.exists() else {}
+def main(arguments: list[str]) -> None:
+    command = parser(__doc__)
+    command.add_argument("--python", action="append", default=[])
+    command.add_argument("--only", action="append", default=[])
+    options = command.parse_args(arguments)
+    interpreters = dict(choice.split("=", 1) for choice in options.python)
     for script in sorted(SCRIPTS.glob("*.py")):
         problem, library = script.stem.split("_", 1)
-        if not given.only or library in given.only:
-            found = measured(script, interpreters.get(library, sys.executable), PACKAGES[library])
-            cases.setdefault(problem, {})[library] = found
-            print(problem, library, found)
-    write("side-by-side", {"cases": cases}, quiet=True)
-
-
-if __name__ == "__main__":
-    main()
+        if not options.only or library in options.only:
+            interpreter = interpreters.get(library, sys.executable)
+            line = {"case": f"{problem}, {library}", "problem": problem, "library": library}
+            record("side-by-side", line | measured(script, interpreter, PACKAGES[library]))

@@ -8,10 +8,20 @@ import pytest
 
 jax.config.update("jax_enable_x64", True)
 
-if "KERNELPDE_CACHE" not in os.environ:
-    # Workers share what they compile, and nothing outlives a run.
+if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
+    # Workers share compiled programs, and nothing outlives a run.
     _programs = tempfile.TemporaryDirectory()
-    os.environ["KERNELPDE_CACHE"] = _programs.name
+    os.environ["JAX_COMPILATION_CACHE_DIR"] = _programs.name
+jax.config.update("jax_compilation_cache_dir", os.environ["JAX_COMPILATION_CACHE_DIR"])
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+
+
+def pytest_configure(config):
+    # One worker may read an entry that another has not written to its end.
+    config.addinivalue_line(
+        "filterwarnings", "ignore:Error (reading|writing) persistent compilation cache entry"
+    )
 
 
 def pytest_collection_modifyitems(config, items):

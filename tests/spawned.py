@@ -64,7 +64,7 @@ def problems() -> dict[str, tuple[kp.Problem, dict[str, int]]]:
         "periodic": (
             kp.Problem(
                 kp.Condition("equation", wound.interior, equation),
-                kp.Condition("sides", kp.united([wound["y=0"], wound["y=1"]]), vanishes),
+                kp.Condition("sides", kp.union([wound["y=0"], wound["y=1"]]), vanishes),
                 fields=[kp.Field("u", kp.freeze(half) + kp.Gaussian([0.3, 0.4]))],
             ),
             {"equation": 12, "sides": 8},

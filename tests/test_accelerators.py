@@ -11,8 +11,7 @@ import pytest
 
 import kernelpde as kp
 from kernelpde.gallery import burgers, elliptic
-from kernelpde.learning import Loss, Parameters
-from kernelpde.learning._evaluation import outer_roots
+from kernelpde.learning import Loss, ThetaMap, outer_residual
 from kernelpde.linear_solvers import DenseState
 from kernelpde.problem import linearized
 
@@ -23,15 +22,15 @@ def loss_of(example, counts):
     def rows(seed):
         blocks = problem.collocate(counts, seed=seed)
         state = tuple(
-            jnp.ones((block.count, len(residual.nonlinear)))
+            jnp.ones((block.rows_per_equation, len(residual.nonlinear)))
             for residual, block in zip(problem.residuals, blocks, strict=True)
         )
         return linearized(problem.residuals, blocks, state)
 
     training, validation = rows(0), rows(1)
-    plan = DenseState(kp.Dense(nugget=1e-10, refinement=1))
+    plan = DenseState(kp.Dense(nugget=1e-10, refinement_sweeps=1))
     weights = jnp.ones(len(validation.rhs))
-    parameters = Parameters.of(problem.kernels)
+    parameters = ThetaMap.of(problem.kernels)
     return Loss(parameters, training, validation, weights, plan, None)
 
 
@@ -50,12 +49,12 @@ def test_a_learning_step_is_lowered_for_other_devices(example, counts):
 
     def step(theta, numbers):
         return jax.jvp(
-            lambda t: outer_roots(t, eqx.combine(numbers, rest))[0],
+            lambda t: outer_residual(t, eqx.combine(numbers, rest))[0],
             (theta,),
             (jnp.ones_like(theta),),
         )
 
-    theta = jnp.asarray(loss.parameters.vector)
+    theta = jnp.asarray(loss.theta_map.vector)
     traced = jax.jit(step).trace(theta, numbers)
     assert "lapack_dpotrf" in traced.lower(lowering_platforms=("cpu",)).as_text()
     for platform in ("cuda", "tpu"):

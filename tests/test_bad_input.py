@@ -39,15 +39,18 @@ def with_data(values, points=CLOUD):
         (lambda: kp.Gaussian([0.1, 0.2])([0.0], [1.0]), "has 2 entries.*points have 1 coordinates"),
         (lambda: kp.Field("u v", kp.Gaussian(0.1)), "usable as an argument"),
         (lambda: kp.Problem(fields=[U]), "at least one condition and one field"),
-        (lambda: kp.Problem(BOUNDARY, BOUNDARY, fields=[U]), "every condition needs a name"),
-        (lambda: kp.Problem(BOUNDARY, fields=[U, U]), "every field needs a name"),
+        (
+            lambda: kp.Problem(BOUNDARY, BOUNDARY, fields=[U]),
+            "every condition must have a different name",
+        ),
+        (lambda: kp.Problem(BOUNDARY, fields=[U, U]), "every field must have a different name"),
         (
             lambda: kp.Problem(
                 BOUNDARY,
                 kp.Condition("b", kp.Box(a=(0, 1), b=(0, 1)).boundary, value_only),
                 fields=[U],
             ),
-            "live in different coordinates",
+            "have different coordinates",
         ),
         (
             lambda: kp.Problem(
@@ -64,8 +67,11 @@ def with_data(values, points=CLOUD):
             lambda: with_data([1, 2]),
             r"expected 5 rows in data 'y', one per point; got shape \(2,\)",
         ),
-        (lambda: with_data([1.0], SQUARE.interior), "need points of their own"),
-        (lambda: kp.Condition("n", CLOUD, value_only, noise=-1.0), "not negative; got -1.0"),
+        (lambda: with_data([1.0], SQUARE.interior), "requires user-supplied points"),
+        (
+            lambda: kp.Condition("n", CLOUD, value_only, noise=-1.0),
+            "nonnegative standard deviation; got -1.0",
+        ),
     ],
 )
 def test_refused_when_described(make, message):
@@ -82,8 +88,8 @@ def solve(condition, points=None, kernel=None, **options):
     ("run", "message"),
     [
         (lambda: solve(BOUNDARY), r"no number of points given. Expected points=\{'boundary': 300"),
-        (lambda: solve(BOUNDARY, {"edge": 3}), "names 'edge', but the conditions are 'boundary'"),
-        (lambda: solve(BOUNDARY, {"boundary": -3}), "positive number of points; got -3"),
+        (lambda: solve(BOUNDARY, {"edge": 3}), "unknown key of points 'edge'; expected 'boundary'"),
+        (lambda: solve(BOUNDARY, {"boundary": -3}), "number of points must be at least 1; got -3"),
         (lambda: solve(BOUNDARY, {"boundary": 5}, max_steps=0), "max_steps must be at least 1"),
         (
             lambda: solve(
@@ -113,7 +119,7 @@ def solve(condition, points=None, kernel=None, **options):
             r"are numbers, without \.value or derivatives: write q, not q\.value",
         ),
         (
-            lambda: solve(BOUNDARY, {"boundary": 5}, kp.Function(lambda x, y: x - y)),
+            lambda: solve(BOUNDARY, {"boundary": 5}, kp.FunctionKernel(lambda x, y: x - y)),
             "a kernel must return one number",
         ),
     ],
@@ -160,7 +166,7 @@ def test_systems_that_cannot_fit_are_refused_before_they_begin(monkeypatch):
         fields=[kp.Field("u", kp.Gaussian(0.5))],
     )
     points = {"equation": 298, "ends": 2}
-    with pytest.raises(kp.InputError, match=r"solve: 300 rows need about 0\.00158 GB.*some 226"):
+    with pytest.raises(kp.InputError, match=r"solve: 300 rows need about 0\.00158 GB.*at most 226"):
         kp.solve(problem, points)
     with pytest.raises(kp.InputError, match=r"learn: 300 rows need about 0\.00259 GB"):
         kp.learn(problem, points)

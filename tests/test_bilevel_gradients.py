@@ -12,16 +12,22 @@ import kernelpde as kp
 from kernelpde.functionals import concatenate, gram
 from kernelpde.gallery import elliptic
 from kernelpde.learning import (
-    Linearization,
+    LinearizationPoint,
     Loss,
-    Parameters,
+    ThetaMap,
+    batched_losses,
     fold_residual,
-    inner_map,
+    kernel_flow,
     leave_one_out_residual,
-    outer_roots,
+    loss_and_curvature,
+    loss_and_gradient,
+    marginal_likelihood,
+    outer_residual,
+    prediction_std,
+    predictive_density,
+    solve_inner,
+    squared_error,
 )
-from kernelpde.learning._evaluation import loss_and_gradient, loss_and_normal, losses, predicted_std
-from kernelpde.learning._outer import density, evidence, kernel_flow, squares
 from kernelpde.linear_solvers import DenseState
 from kernelpde.problem import linearized
 
@@ -35,10 +41,12 @@ def state(problem, blocks, seed=0):
         jnp.asarray(rng.standard_normal((len(b.points), len(r.nonlinear))))
         for r, b in zip(problem.residuals, blocks, strict=True)
     )
-    return Linearization(entries, jnp.zeros(sum(len(b.points) for b in blocks)))
+    return LinearizationPoint(entries, jnp.zeros(sum(len(b.points) for b in blocks)))
 
 
-def setting(kernel=KERNEL, noise=0.0, nugget=1e-6, folds=None, regularizer=None, judge=squares):
+def setting(
+    kernel=KERNEL, noise=0.0, nugget=1e-6, folds=None, regularizer=None, judge=squared_error
+):
     square = kp.Box(x=(0, 1), y=(0, 1))
     problem = kp.Problem(
         kp.Condition(
@@ -56,8 +64,8 @@ def setting(kernel=KERNEL, noise=0.0, nugget=1e-6, folds=None, regularizer=None,
         validation = linearized(problem.residuals, others, state(problem, others, 1).jets)
         count = len(validation.rhs)
     weights = jnp.asarray(np.random.default_rng(2).random(count))
-    solver = DenseState(kp.Dense(nugget=nugget, refinement=0))
-    parameters = Parameters.of(problem.kernels)
+    solver = DenseState(kp.Dense(nugget=nugget, refinement_sweeps=0))
+    parameters = ThetaMap.of(problem.kernels)
     return problem, Loss(
         parameters, rows, validation, weights, solver, regularizer, folds or (), judge
     )
@@ -73,9 +81,9 @@ FOLDS = tuple(np.array_split(np.random.default_rng(3).permutation(60), 4))
         {"noise": 0.3},
         {"folds": FOLDS},
         {"folds": "one"},
-        {"folds": FOLDS, "judge": density},
-        {"folds": "one", "judge": density},
-        {"folds": "one", "judge": evidence, "noise": 0.3},
+        {"folds": FOLDS, "judge": predictive_density},
+        {"folds": "one", "judge": predictive_density},
+        {"folds": "one", "judge": marginal_likelihood, "noise": 0.3},
         {"folds": FOLDS[:1], "judge": kernel_flow},
         {"regularizer": kp.LogNormal(0.5, 2.0)},
         {"regularizer": kp.L2(0.3)},
@@ -103,8 +111,8 @@ def test_hypergradients_against_finite_differences(options):
     _, loss = setting(**options)
     if one_out:
         loss = eqx.tree_at(lambda x: x.folds, loss, ())
-    theta = jnp.asarray(loss.parameters.vector)
-    value = eqx.filter_jit(lambda t: 0.5 * jnp.sum(outer_roots(t, loss)[0] ** 2))
+    theta = jnp.asarray(loss.theta_map.vector)
+    value = eqx.filter_jit(lambda t: 0.5 * jnp.sum(outer_residual(t, loss)[0] ** 2))
     step = 1e-4
     central = np.array(
         [
@@ -117,7 +125,7 @@ def test_hypergradients_against_finite_differences(options):
             for e in jnp.eye(len(theta))
         ]
     )
-    forward = loss_and_normal(theta, loss)
+    forward = loss_and_curvature(theta, loss)
     reverse = loss_and_gradient(theta, loss)
     scale = np.abs(central).max()
     np.testing.assert_allclose(forward[1], central, atol=1e-6 * scale)
@@ -128,19 +136,19 @@ def test_hypergradients_against_finite_differences(options):
 
 def test_normal_matrix_is_that_of_the_jacobian():
     _, loss = setting()
-    theta = jnp.asarray(loss.parameters.vector)
-    jacobian = jax.jacrev(lambda t: outer_roots(t, loss)[0])(theta)
+    theta = jnp.asarray(loss.theta_map.vector)
+    jacobian = jax.jacrev(lambda t: outer_residual(t, loss)[0])(theta)
     np.testing.assert_allclose(
-        loss_and_normal(theta, loss)[2], jacobian.T @ jacobian, rtol=1e-7, atol=1e-12
+        loss_and_curvature(theta, loss)[2], jacobian.T @ jacobian, rtol=1e-7, atol=1e-12
     )
 
 
 def test_a_batch_of_starts_has_the_losses_of_each_by_itself():
     _, loss = setting()
-    theta = loss.parameters.vector
+    theta = loss.theta_map.vector
     thetas = np.stack([theta, theta - 0.3, theta + 0.2])
-    values, nuggets, usable = losses(jnp.asarray(thetas), loss)
-    single = [float(loss_and_normal(jnp.asarray(t), loss)[0]) for t in thetas]
+    values, nuggets, usable = batched_losses(jnp.asarray(thetas), loss)
+    single = [float(loss_and_curvature(jnp.asarray(t), loss)[0]) for t in thetas]
     np.testing.assert_allclose(values, single, rtol=1e-9)
     assert np.asarray(usable).all()
     assert np.allclose(nuggets, 1e-6)
@@ -148,12 +156,16 @@ def test_a_batch_of_starts_has_the_losses_of_each_by_itself():
 
 def test_inner_map_is_the_representer_formula():
     problem, loss = setting(noise=0.2)
-    inner = inner_map(problem.kernels, loss.rows, DenseState(kp.Dense(nugget=0.0, refinement=0)))
-    union = concatenate(loss.rows.batches)
+    inner = solve_inner(
+        problem.kernels, loss.training_system, DenseState(kp.Dense(nugget=0.0, refinement_sweeps=0))
+    )
+    union = concatenate(loss.training_system.batches)
     matrix = np.asarray(gram(problem.kernels, union, union))
-    expected = np.linalg.solve(matrix + np.diag(loss.rows.variance), loss.rows.rhs)
+    expected = np.linalg.solve(
+        matrix + np.diag(loss.training_system.variance), loss.training_system.rhs
+    )
     np.testing.assert_allclose(inner.weights, expected, rtol=1e-6)
-    np.testing.assert_allclose(inner.fitted, matrix @ expected, rtol=1e-8, atol=1e-8)
+    np.testing.assert_allclose(inner.row_values, matrix @ expected, rtol=1e-8, atol=1e-8)
 
 
 def refit(problem, rows, solver, left_out):
@@ -171,30 +183,30 @@ def refit(problem, rows, solver, left_out):
 @pytest.mark.parametrize("noise", [0.0, 0.3])
 def test_folds_from_one_factorization_equal_refits(noise):
     problem, loss = setting(noise=noise, nugget=1e-4)
-    inner = inner_map(problem.kernels, loss.rows, loss.plan)
+    inner = solve_inner(problem.kernels, loss.training_system, loss.solver_state)
     found = fold_residual(inner, FOLDS)
     for fold in FOLDS:
-        expected = refit(problem, loss.rows, loss.plan, fold)
+        expected = refit(problem, loss.training_system, loss.solver_state, fold)
         np.testing.assert_allclose(found[fold], expected, rtol=1e-6, atol=1e-8)
 
 
 def test_leave_one_out_from_one_factorization_equals_refits():
     problem, loss = setting(nugget=1e-4)
-    inner = inner_map(problem.kernels, loss.rows, loss.plan)
+    inner = solve_inner(problem.kernels, loss.training_system, loss.solver_state)
     found = leave_one_out_residual(inner)
     for i in range(len(found)):
-        expected = refit(problem, loss.rows, loss.plan, np.array([i]))
+        expected = refit(problem, loss.training_system, loss.solver_state, np.array([i]))
         np.testing.assert_allclose(found[i], expected[0], rtol=1e-6, atol=1e-8)
 
 
 @pytest.mark.parametrize("folds", [FOLDS, tuple(np.arange(60)[:, None])], ids=["folds", "one"])
 def test_standardized_folds_are_the_predictive_density_at_its_best_amplitude(folds):
     """min over a of Σ_F -log N(b_F; mean, a² cov) from refits, against the loss."""
-    problem, loss = setting(noise=0.3, nugget=1e-4, folds=FOLDS, judge=density)
+    problem, loss = setting(noise=0.3, nugget=1e-4, folds=FOLDS, judge=predictive_density)
     loss = eqx.tree_at(lambda x: x.row_weights, loss, jnp.ones(60))
     if len(folds) == 60:
         loss = eqx.tree_at(lambda x: x.folds, loss, ())
-    rows, solver = loss.rows, loss.plan
+    rows, solver = loss.training_system, loss.solver_state
     union = concatenate(rows.batches)
     matrix = np.asarray(gram(problem.kernels, union, union)) + np.diag(rows.variance)
     matrix += solver.nugget * np.diag(np.diag(matrix))
@@ -207,28 +219,30 @@ def test_standardized_folds_are_the_predictive_density_at_its_best_amplitude(fol
         summed += miss @ np.linalg.solve(covariance, miss)
         logdet += np.linalg.slogdet(covariance)[1]
     expected = 0.5 * summed / 60 * np.exp(logdet / 60)
-    found = loss_and_gradient(jnp.asarray(loss.parameters.vector), loss)[0]
+    found = loss_and_gradient(jnp.asarray(loss.theta_map.vector), loss)[0]
     assert float(found) == pytest.approx(expected, rel=1e-7)
 
 
 def lifted(problem, loss):
     """P, by NumPy."""
-    union = concatenate(loss.rows.batches)
-    matrix = np.asarray(gram(problem.kernels, union, union)) + np.diag(loss.rows.variance)
-    return matrix + loss.plan.nugget * np.diag(np.diag(matrix))
+    union = concatenate(loss.training_system.batches)
+    matrix = np.asarray(gram(problem.kernels, union, union)) + np.diag(
+        loss.training_system.variance
+    )
+    return matrix + loss.solver_state.nugget * np.diag(np.diag(matrix))
 
 
 def test_evidence_is_that_of_a_normal_distribution():
     """min over s of -log N(b; 0, s² P), by SciPy; its information by the mean of many b."""
-    problem, loss = setting(noise=0.3, nugget=1e-4, folds=FOLDS, judge=evidence)
-    theta, matrix = jnp.asarray(loss.parameters.vector), lifted(problem, loss)
-    target = np.asarray(loss.rows.rhs)
+    problem, loss = setting(noise=0.3, nugget=1e-4, folds=FOLDS, judge=marginal_likelihood)
+    theta, matrix = jnp.asarray(loss.theta_map.vector), lifted(problem, loss)
+    target = np.asarray(loss.training_system.rhs)
     lowest = minimize_scalar(
         lambda t: -multivariate_normal(cov=np.exp(2 * t) * matrix).logpdf(target),
         bounds=(-6, 6),
         options={"xatol": 1e-9},
     ).fun
-    value, _, normal, _ = loss_and_normal(theta, loss)
+    value, _, normal, _ = loss_and_curvature(theta, loss)
     found = 0.5 * 60 * (np.log(2 * value) + 1 + np.log(2 * np.pi))
     assert found == pytest.approx(lowest, rel=1e-9)
 
@@ -236,9 +250,7 @@ def test_evidence_is_that_of_a_normal_distribution():
     step = 1e-4
     slopes = []
     for e in np.eye(len(theta)):
-        moved = [
-            problem.with_kernels(loss.parameters.kernels(theta + s * e)) for s in (step, -step)
-        ]
+        moved = [problem.with_kernels(loss.theta_map.kernels(theta + s * e)) for s in (step, -step)]
         up, down = (lifted(p, loss) for p in moved)
         slopes.append(np.linalg.solve(matrix, (up - down) / (2 * step)))
     traces = np.array([np.trace(a) for a in slopes])
@@ -247,8 +259,8 @@ def test_evidence_is_that_of_a_normal_distribution():
     draws = np.random.default_rng(0).multivariate_normal(np.zeros(60), matrix, 400)
     total = np.zeros_like(expected)
     for b in draws:
-        other = eqx.tree_at(lambda x: x.rows.rhs, loss, jnp.asarray(b))
-        value, gradient, normal, _ = loss_and_normal(theta, other)
+        other = eqx.tree_at(lambda x: x.training_system.rhs, loss, jnp.asarray(b))
+        value, gradient, normal, _ = loss_and_curvature(theta, other)
         # Of log J from J, without the square of the gradient that the first root brings.
         total += (normal / value - np.outer(gradient, gradient) / (2 * value**2)) * 30
     scale = np.sqrt(np.diag(expected))
@@ -260,34 +272,40 @@ def test_evidence_is_that_of_a_normal_distribution():
 def test_deviations_of_held_out_residuals():
     """Of a conditioned normal distribution, by NumPy."""
     problem, loss = setting(noise=0.3, nugget=1e-4)
-    found = predicted_std(problem.kernels, loss.rows, loss.plan, loss.validation)
-    trained, held = (concatenate(rows.batches) for rows in (loss.rows, loss.validation))
+    found = prediction_std(
+        problem.kernels, loss.training_system, loss.solver_state, loss.validation_system
+    )
+    trained, held = (
+        concatenate(rows.batches) for rows in (loss.training_system, loss.validation_system)
+    )
     cross = np.asarray(gram(problem.kernels, trained, held))
     prior = np.diag(np.asarray(gram(problem.kernels, held, held)))
     known = prior - np.sum(cross * np.linalg.solve(lifted(problem, loss), cross), axis=0)
-    expected = np.sqrt(np.maximum(known, 1e-4 * prior) + np.asarray(loss.validation.variance))
+    expected = np.sqrt(
+        np.maximum(known, 1e-4 * prior) + np.asarray(loss.validation_system.variance)
+    )
     np.testing.assert_allclose(found, expected, rtol=1e-8)
 
 
 def test_kernel_flow_is_what_half_of_the_rows_lose():
     problem, loss = setting(noise=0.3, nugget=1e-4, folds=FOLDS[:1], judge=kernel_flow)
     kept = np.setdiff1d(np.arange(60), FOLDS[0])
-    matrix, target = lifted(problem, loss), np.asarray(loss.rows.rhs)
+    matrix, target = lifted(problem, loss), np.asarray(loss.training_system.rhs)
     whole = target @ np.linalg.solve(matrix, target)
     half = target[kept] @ np.linalg.solve(matrix[np.ix_(kept, kept)], target[kept])
-    value = loss_and_gradient(jnp.asarray(loss.parameters.vector), loss)[0]
+    value = loss_and_gradient(jnp.asarray(loss.theta_map.vector), loss)[0]
     assert 2 * float(value) == pytest.approx(1 - half / whole, rel=1e-8)
 
 
 def test_compiled_once_for_all_linearizations():
     """State, coefficients and batch are arguments: new ones trace nothing anew."""
     _, loss = setting()
-    theta = jnp.asarray(loss.parameters.vector)
-    loss_and_normal(theta, loss)
+    theta = jnp.asarray(loss.theta_map.vector)
+    loss_and_curvature(theta, loss)
     other = jax.tree.map(lambda leaf: 1.01 * leaf if eqx.is_inexact_array(leaf) else leaf, loss)
     moved = jnp.asarray(np.asarray(theta) + 0.1)
     before = len(_EVENTS)
-    loss_and_normal(moved, other)
+    loss_and_curvature(moved, other)
     assert len(_EVENTS) == before
 
 
@@ -301,22 +319,26 @@ jax.monitoring.register_event_duration_secs_listener(
 
 def test_regularizers_have_their_formulas():
     theta = jnp.asarray([0.3, -1.2])
-    assert 0.5 * jnp.sum(kp.L2(0.7).roots(theta) ** 2) == pytest.approx(0.5 * 0.7 * (0.09 + 1.44))
+    assert 0.5 * jnp.sum(kp.L2(0.7).weighted_residuals(theta) ** 2) == pytest.approx(
+        0.5 * 0.7 * (0.09 + 1.44)
+    )
     smooth = sum(np.sqrt(t**2 + 1e-6) - 1e-3 for t in (0.3, 1.2))
-    assert 0.5 * jnp.sum(kp.L1(0.7).roots(theta) ** 2) == pytest.approx(0.7 * smooth, rel=1e-12)
-    prior = kp.LogNormal(2.0, 0.5).roots(theta)
+    assert 0.5 * jnp.sum(kp.L1(0.7).weighted_residuals(theta) ** 2) == pytest.approx(
+        0.7 * smooth, rel=1e-12
+    )
+    prior = kp.LogNormal(2.0, 0.5).weighted_residuals(theta)
     np.testing.assert_allclose(prior, (np.array([0.3, -1.2]) - np.log(2.0)) / 0.5, rtol=1e-14)
 
 
 def test_weights_by_condition_name():
     example = elliptic(0.3)
-    with pytest.raises(kp.InputError, match="names 'edge', but there are 'equation'"):
+    with pytest.raises(kp.InputError, match="unknown key of weights 'edge'; expected 'equation'"):
         kp.learn(
             example.problem,
             {"equation": 20, "boundary": 10},
             validation=kp.HeldOut(weights={"edge": 1.0}),
         )
-    with pytest.raises(kp.InputError, match="not all zero"):
+    with pytest.raises(kp.InputError, match="at least one of them positive"):
         kp.learn(
             example.problem,
             {"equation": 20, "boundary": 10},

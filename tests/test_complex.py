@@ -46,13 +46,13 @@ def test_a_complex_residual_uses_exactly_what_its_parts_use():
     one, other = complex_problem(), real_problem()
     for a, b in zip(one.residuals, other.residuals, strict=True):
         assert a.terms == b.terms
-        assert a.components == b.components
+        assert a.equation_terms == b.equation_terms
         assert a.nonlinear == b.nonlinear
 
 
 def test_complex_and_real_formulations_have_the_same_solution():
     # The nugget keeps rounding, which differs, from being magnified by the condition.
-    solver = kp.Dense(nugget=1e-8, refinement=0)
+    solver = kp.Dense(nugget=1e-8, refinement_sweeps=0)
     one, other = (
         kp.solve(p, POINTS, linear_solver=solver) for p in (complex_problem(), real_problem())
     )
@@ -78,7 +78,7 @@ def test_conserved_mass():
 
 
 def test_names_of_parts_are_taken():
-    with pytest.raises(kp.InputError, match="every field needs a name of its own"):
+    with pytest.raises(kp.InputError, match="every field must have a different name"):
         kp.Problem(
             kp.Condition("equation", STRIP.interior, schrodinger),
             fields=[kp.ComplexField("h", KERNEL), kp.Field("h_real", KERNEL)],

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import kernelpde as kp
-from kernelpde.kernels import Features
+from kernelpde.kernels import FeatureKernel
 
 SQUARE = kp.Box(x=(0, 1), y=(0, 1))
 FLOWER = kp.Implicit(
@@ -66,7 +66,7 @@ def test_known_functions_with_solvers(solver, bound):
     problem = kp.Problem(
         kp.Condition("equation", SQUARE.interior, equation),
         kp.Condition("boundary", SQUARE.boundary, lambda x, u: u.value - exact(x)),
-        fields=[kp.Field("u", kernel + Features(lambda x: jnp.exp(4 * x[0])))],
+        fields=[kp.Field("u", kernel + FeatureKernel(lambda x: jnp.exp(4 * x[0])))],
     )
     solution = kp.solve(
         problem, {"equation": 250, "boundary": 80}, linear_solver=solver, throw=False
@@ -132,7 +132,7 @@ def test_measured_integrals_with_learned_noise_and_outliers():
                 data={"amount": data},
                 noise=noise,
             ),
-            kp.Condition("flat", line.at(x=0), lambda x, u: u.value - 1.9),
+            kp.Condition("flat", line.side(x=0), lambda x, u: u.value - 1.9),
             fields=[kp.Field("u", kp.Gaussian(0.4))],
         )
 
@@ -140,9 +140,7 @@ def test_measured_integrals_with_learned_noise_and_outliers():
         return 1 + 0.9 * jnp.cos(3 * x[0])
 
     learned = kp.learn(problem(kp.LearnedNoise(0.05), amounts), {"flat": 1}, throw=False)
-    (level,) = (
-        np.asarray(c.noise_level) for c in learned.problem.conditions if c.name == "amounts"
-    )
+    (level,) = (np.asarray(c.noise_std) for c in learned.problem.conditions if c.name == "amounts")
     assert 0.006 < float(level) < 0.016
     assert error(learned.solution, line, exact) < 0.1
     robust = kp.solve(problem(kp.StudentT(0.01), wrong), {"flat": 1}, throw=False)
@@ -153,7 +151,7 @@ def test_measured_integrals_with_learned_noise_and_outliers():
 @pytest.mark.parametrize("solver", [kp.LowRank, kp.Sparse])
 def test_kernels_that_hold_functions_with_solvers_and_devices(solver):
     mesh = jax.make_mesh((1,), ("rows",))
-    problem = poisson(SQUARE, kp.Gaussian(0.5) + Features(lambda x: jnp.exp(x[0])))
+    problem = poisson(SQUARE, kp.Gaussian(0.5) + FeatureKernel(lambda x: jnp.exp(x[0])))
     points = {"equation": 120, "boundary": 40}
     found = [
         kp.solve(problem, points, linear_solver=chosen, throw=False)["u"]([[0.3, 0.6]])

@@ -60,7 +60,7 @@ def test_graded_points_on_a_curved_side_at_a_corner_that_points_inwards():
     )
     solution = kp.solve(problem, accuracy=1e-3)
     assert solution.converged
-    points = np.asarray(solution.blocks[1].points)
+    points = np.asarray(solution.point_sets[1].points)
     radii = np.linalg.norm(points, axis=1)
     on_arc = radii > 0.95
     on_arc &= np.abs(points).min(axis=1) > 1e-6

@@ -26,15 +26,15 @@ if processes != "1":
     jax.distributed.initialize(coordinator, int(processes), int(process))
 import jax.numpy as jnp
 import kernelpde as kp
-from kernelpde.learning._evaluation import loss_and_gradient, loss_and_normal
+from kernelpde.learning import loss_and_gradient, loss_and_curvature
 from test_systems import GAUSSIAN, MATERN, loss_with
 example, solver, rows, evaluations = {
-    "low rank": (GAUSSIAN, kp.LowRank(1e-8), 1501, (loss_and_normal, loss_and_gradient)),
+    "low rank": (GAUSSIAN, kp.LowRank(1e-8), 1501, (loss_and_curvature, loss_and_gradient)),
     "sparse": (
         MATERN,
         kp.Sparse(1e-8, radius=3.0, preconditioner_radius=3.0),
         501,
-        (loss_and_normal,),
+        (loss_and_curvature,),
     ),
 }[case]
 for count in map(int, counts.split(",")):
@@ -42,7 +42,7 @@ for count in map(int, counts.split(",")):
     mesh = jax.make_mesh((count,), ("rows",), devices=some) if count else None
     there = dataclasses.replace(solver, mesh=mesh)
     loss = loss_with(example, there, {"equation": rows, "boundary": 203})
-    theta = jnp.asarray(loss.parameters.vector)
+    theta = jnp.asarray(loss.theta_map.vector)
     for evaluate in evaluations:
         value, gradient, _, _ = evaluate(theta, loss)
         print("found", float(value), float(gradient[0]))

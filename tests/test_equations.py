@@ -65,7 +65,7 @@ def test_a_solution_keeps_the_equation_it_was_found_with(monkeypatch):
 
 
 def made() -> int:
-    return sum(compiling._programs.made.values())
+    return sum(compiling.program_cache.compile_counts.values())
 
 
 def test_a_new_constant_compiles_nothing():
@@ -102,7 +102,7 @@ def test_numbers_inside_of_a_compiled_function_are_lifted_too():
 
     one, other = (problem(equation(rate)).residuals[0] for rate in (2.0, 5.0))
     assert jax.tree.structure(one) == jax.tree.structure(other)
-    assert not one.traced.same(other.traced)
+    assert not one.traced.equivalent(other.traced)
 
 
 def test_what_is_done_differently_is_told_apart():
@@ -111,16 +111,13 @@ def test_what_is_done_differently_is_told_apart():
 
 
 def test_programs_beyond_the_limit_are_dropped():
-    programs = compiling.Programs(most=3)
-    arrays = [jnp.ones(3)]
-    structure = jax.tree.structure(((arrays[0],), {}))
+    programs = compiling.ProgramCache(max_programs=3)
     functions = [lambda x, n=n: n * x for n in range(5)]
     for function in functions:
-        program, new = programs.get(function, structure, arrays, (compiling._ARRAY,))
-        assert new
-        assert programs.get(function, structure, arrays, (compiling._ARRAY,)) == (program, False)
+        for _ in range(2):
+            programs.call(function, (jnp.ones(3),), {})
     assert len(programs) == 3
-    assert sum(programs.made.values()) == 5
+    assert sum(programs.compile_counts.values()) == 5
 
 
 STEPS = {
@@ -144,8 +141,8 @@ def test_what_has_no_derivative_is_evaluated_all_the_same(name):
     if exact is None:
         exact = middle(kp.solve(problem(lambda x, u: -u.d("x", "x") + u.value**3 - 1.0), POINTS))
     assert middle(solution) == pytest.approx(exact, rel=1e-6)
-    points = solution.blocks[0].points
-    entries = solution.jets(built.residuals[0].terms, points)
+    points = solution.point_sets[0].points
+    entries = solution.evaluate_jets(built.residuals[0].terms, points)
     for point, entry in zip(points, entries, strict=True):
         assert abs(float(built.residuals[0](point, None, {}, tuple(entry))[0])) < 1e-5
 
@@ -189,7 +186,7 @@ def raises(x, u):
 @pytest.mark.parametrize(
     ("equation", "message"),
     [
-        (lambda x, u: u - 1.0, "no number: its value at the point is u.value"),
+        (lambda x, u: u - 1.0, r"in arithmetic.*u\.value"),
         (lambda x, u: -u, r"u\.value"),
         (lambda x, u: jnp.sin(u), r"u\.value"),
         (lambda x, u: u, r"returns a field. Use its value: u\.value"),
@@ -236,8 +233,8 @@ def widens(x):
 @pytest.mark.parametrize(
     "kernel",
     [
-        lambda: kp.Function(reads_a_width),
-        lambda: 2.0 * kp.Function(reads_a_width),
+        lambda: kp.FunctionKernel(reads_a_width),
+        lambda: 2.0 * kp.FunctionKernel(reads_a_width),
         lambda: kp.Gibbs(widens),
         lambda: kp.Warped(kp.Gaussian(1.0), lambda x: x / WIDTH),
     ],

@@ -42,7 +42,7 @@ def test_windows_reach_the_exact_solution_at_linear_cost():
     np.testing.assert_allclose(evolution["u"](GRID), exact, atol=2e-5)
     np.testing.assert_allclose(evolution.d("u", "t")(GRID), -exact / 2, atol=1e-3)
     assert evolution.times.tolist() == [0.0, 0.5, 1.0, 1.5, 2.0]
-    sizes = [sum(len(b.points) for b in s.blocks) for s in evolution.solutions]
+    sizes = [sum(len(b.points) for b in s.point_sets) for s in evolution.solutions]
     assert sizes == [sum(POINTS.values())] * 4
 
 
@@ -105,7 +105,7 @@ def test_data_points_fall_into_their_windows():
     with_data = problem.with_conditions([*problem.conditions, data])
     evolution = kp.march(with_data, 4, POINTS)
     counts = [
-        [len(b.points) for c, b in zip(s.problem.conditions, s.blocks, strict=True)]
+        [len(b.points) for c, b in zip(s.problem.conditions, s.point_sets, strict=True)]
         for s in evolution.solutions
     ]
     assert [len(c) for c in counts] == [4, 3, 3, 4]
@@ -142,11 +142,11 @@ def test_kernels_saved_and_applied_to_another_initial_condition(tmp_path):
     [
         (lambda c: c.update(format="something"), "is not a file of kernels"),
         (lambda c: c.update(version=2), "has version 2; this program reads 1"),
-        (lambda c: c.update(fields=["u"]), "holds kernels of the fields"),
-        (lambda c: c["numbers"].pop("0.log_lengthscale"), "do not fit these kernels"),
-        (lambda c: c["numbers"].update({"0.log_lengthscale": [1.0]}), "of shape"),
-        (lambda c: c["numbers"].update({"0.log_lengthscale": ["a", 1]}), "does not hold numbers"),
-        (lambda c: c["numbers"].update({"0.log_lengthscale": [float("nan"), 1]}), "finite numbers"),
+        (lambda c: c.update(fields=["u"]), "contains kernels of the fields"),
+        (lambda c: c["arrays"].pop("0.log_lengthscale"), "do not match these kernels"),
+        (lambda c: c["arrays"].update({"0.log_lengthscale": [1.0]}), "of shape"),
+        (lambda c: c["arrays"].update({"0.log_lengthscale": ["a", 1]}), "must hold numbers"),
+        (lambda c: c["arrays"].update({"0.log_lengthscale": [float("nan"), 1]}), "finite numbers"),
     ],
 )
 def test_foreign_and_damaged_files_are_refused(tmp_path, change, message):
@@ -213,7 +213,3 @@ def test_the_order_in_time_is_that_of_the_equations():
     problem = kp.Problem(third, initial, fields=[kp.Field("u", kp.Gaussian(0.5))])
     with pytest.raises(kp.InputError, match="time derivatives of order 3"):
         kp.march(problem, 2, {"equation": 9, "initial": 4})
-    with pytest.raises(kp.InputError, match="expected order 1 or 2; got 3"):
-        kp.march(diffusion_problem(), 2, POINTS, order=3)
-    with pytest.warns(DeprecationWarning, match="found from the equations"):
-        kp.march(diffusion_problem(), 1, POINTS, order=1)

@@ -10,13 +10,8 @@ import pytest
 import kernelpde as kp
 
 API = Path(__file__).parent.parent / "docs" / "api"
-LATER = {"marginal_posterior"}
-"""Names that go with the next release."""
-
 PUBLIC = [
-    name
-    for name in kp.__all__
-    if not (name.startswith("_") or inspect.ismodule(getattr(kp, name)) or name in LATER)
+    name for name in kp.__all__ if not (name.startswith("_") or inspect.ismodule(getattr(kp, name)))
 ]
 
 

@@ -1,11 +1,13 @@
 """Solutions on disk and in other programs' formats, read back by those programs."""
 
-import csv
-
 import numpy as np
+import pandas
 import pytest
+import pyvista
+import xarray
 
 import kernelpde as kp
+from kernelpde.cli._results import FORMATS, write_fields
 from kernelpde.gallery import coupled, elliptic, schrodinger, source
 
 
@@ -31,70 +33,97 @@ def disk() -> kp.Solution:
     return kp.solve(problem, {"equation": 80, "boundary": 40}, throw=False)
 
 
-def test_npz_and_csv_hold_the_values(tmp_path, cube):
-    with np.load(kp.export(cube, tmp_path / "u.npz", resolution=(3, 4, 5))) as found:
-        mesh = np.stack(np.meshgrid(found["x"], found["y"], found["z"], indexing="ij"), axis=-1)
-        np.testing.assert_array_equal(found["u"], cube["u"](mesh))
-    path = kp.export(cube, tmp_path / "u.csv", resolution=3, at={"z": 0.5})
-    with open(path, newline="") as file:
-        rows = [{k: float(v) for k, v in row.items()} for row in csv.DictReader(file)]
-    assert len(rows) == 9
-    points = np.array([[row["x"], row["y"], row["z"]] for row in rows])
-    np.testing.assert_array_equal([row["u"] for row in rows], cube["u"](points))
+def test_xarray_holds_the_values(cube):
+    dataset = cube.to_xarray(resolution=(3, 4, 5), extra={"twice": lambda p: 2 * cube["u"](p)})
+    assert dataset["u"].dims == ("x", "y", "z")
+    mesh = np.stack(np.meshgrid(dataset["x"], dataset["y"], dataset["z"], indexing="ij"), axis=-1)
+    np.testing.assert_array_equal(dataset["u"], cube["u"](mesh))
+    np.testing.assert_array_equal(dataset["twice"], 2 * dataset["u"])
 
 
-def test_netcdf_has_named_dimensions(tmp_path, cube):
-    xarray = pytest.importorskip("xarray")
-    path = kp.export(
-        cube, tmp_path / "u.nc", resolution=4, extra={"twice": lambda p: 2 * cube["u"](p)}
-    )
-    with xarray.open_dataset(path, engine="scipy") as found:
-        assert found["u"].dims == ("x", "y", "z")
-        there = found["u"].sel(x=1 / 3, y=2 / 3, z=-1 / 3, method="nearest")
-        assert float(there) == pytest.approx(
-            float(cube["u"](np.array([1 / 3, 2 / 3, -1 / 3]))), abs=1e-11
-        )
-        np.testing.assert_array_equal(found["twice"], 2 * found["u"])
+def test_slices_keep_the_coordinate_that_is_fixed(cube):
+    frame = cube.to_xarray(resolution=3, at={"z": 0.5}).to_dataframe().reset_index()
+    assert len(frame) == 9
+    assert (frame["z"] == 0.5).all()
+    np.testing.assert_array_equal(frame["u"], cube["u"](frame[["x", "y", "z"]].to_numpy()))
 
 
-def test_vtu_of_a_volume_read_by_meshio(tmp_path, cube):
-    meshio = pytest.importorskip("meshio")
-    found = meshio.read(kp.export(cube, tmp_path / "u.vtu", resolution=4))
-    assert {block.type: len(block.data) for block in found.cells} == {"hexahedron": 27}
-    np.testing.assert_array_equal(found.point_data["u"], cube["u"](found.points))
-    corners = found.points[found.cells[0].data]
-    edges = np.stack([corners[:, 1] - corners[:, 0], corners[:, 3] - corners[:, 0]], axis=1)
-    volume = np.einsum(
-        "ci,ci->c", np.cross(edges[:, 0], edges[:, 1]), corners[:, 4] - corners[:, 0]
-    )
-    assert volume.sum() == pytest.approx(4.0)
-    assert (volume > 0).all()
-
-
-def test_vtu_leaves_out_what_is_outside(tmp_path, disk):
-    meshio = pytest.importorskip("meshio")
-    found = meshio.read(kp.export(disk, tmp_path / "u.vtu", resolution=41))
-    (block,) = found.cells
-    assert block.type == "quad"
-    assert np.hypot(*found.points[:, :2].T).max() <= 1
-    assert len(block.data) * 0.05**2 == pytest.approx(np.pi, rel=0.1)
-    exact = 1 - found.points[:, 0] ** 2 - found.points[:, 1] ** 2
-    np.testing.assert_allclose(found.point_data["u"], exact, atol=1e-5)
-
-
-def test_vtu_of_points(tmp_path, disk):
-    meshio = pytest.importorskip("meshio")
+def test_pyvista_of_points(disk):
     points = np.random.default_rng(0).uniform(-0.5, 0.5, (7, 2))
-    found = meshio.read(kp.export(disk, tmp_path / "u.vtu", points=points))
-    assert [block.type for block in found.cells] == ["vertex"]
-    np.testing.assert_array_equal(found.point_data["u"], disk["u"](points))
+    cloud = disk.to_pyvista(points=points)
+    assert cloud.n_cells == 7
+    np.testing.assert_array_equal(cloud.points[:, :2], points)
+    np.testing.assert_array_equal(cloud["u"], disk["u"](points))
 
 
-def test_bad_requests_say_what_would_do(tmp_path, disk):
-    with pytest.raises(kp.InputError, match=r"must end in \.npz, \.csv"):
-        kp.export(disk, tmp_path / "u.xlsx")
+def test_bad_requests_say_what_would_do(disk):
     with pytest.raises(kp.InputError, match=r"shape \(n, 2\)"):
-        kp.export(disk, tmp_path / "u.csv", points=np.zeros((3, 3)))
+        disk.to_xarray(points=np.zeros((3, 3)))
+
+
+@pytest.mark.parametrize("suffix", FORMATS)
+def test_the_command_writes_files_that_are_read_back_equal(tmp_path, disk, suffix):
+    path = write_fields(disk, tmp_path / f"u{suffix}", {}, 21)
+    if suffix == ".vtu":
+        cells = pyvista.read(path)
+        points, values = np.asarray(cells.points)[:, :2], cells["u"]
+        assert np.hypot(*points.T).max() <= 1
+        assert cells.area == pytest.approx(np.pi, rel=0.2)
+    elif suffix == ".csv":
+        frame = pandas.read_csv(path)
+        points, values = frame[["x", "y"]].to_numpy(), frame["u"]
+    else:
+        netcdf = suffix == ".nc"
+        opened = xarray.open_dataset(path, engine="scipy") if netcdf else np.load(path)
+        with opened as file:
+            x, y, u = (np.asarray(file[name]) for name in ("x", "y", "u"))
+        mesh = np.stack(np.meshgrid(x, y, indexing="ij"), axis=-1)
+        outside = np.hypot(*np.moveaxis(mesh, -1, 0)) > 1 + 1e-6
+        assert np.isnan(u[outside]).all()
+        points, values = mesh[~np.isnan(u)], u[~np.isnan(u)]
+    assert len(values) > 250
+    np.testing.assert_allclose(values, disk["u"](points), rtol=1e-14, atol=1e-14)
+
+
+def test_the_command_names_the_formats(tmp_path, disk):
+    with pytest.raises(kp.InputError, match=r"must end in \.nc, \.csv"):
+        write_fields(disk, tmp_path / "u.xlsx", {}, None)
+
+
+def test_measurements_of_pandas_are_fitted():
+    """A number from a frame whose values come from a solution with it."""
+    line = kp.Box(x=(0, 1))
+    conditions = (
+        kp.Condition("equation", line.interior, lambda x, u, load: -u.laplacian - load),
+        kp.Condition("ends", line.boundary, lambda x, u: u.value),
+    )
+    points = {"equation": 12, "ends": 2}
+    exact = kp.Problem(*conditions, fields=[kp.Field("u", kp.Gaussian(0.5))], inputs={"load": 3.0})
+    frame = kp.solve(exact, points).to_xarray(resolution=9).to_dataframe().reset_index()
+    data = kp.Condition(
+        "data", frame[["x"]], lambda x, u, y: u.value - y, noise=1e-3, data={"y": frame["u"]}
+    )
+    unknown = kp.Problem(
+        *conditions,
+        data,
+        fields=[kp.Field("u", 1.0 * kp.Gaussian(0.5)), kp.Parameter("load", 1.0, 5.0)],
+    )
+    assert kp.solve(unknown, points).parameters["load"] == pytest.approx(3.0, abs=1e-2)
+
+
+def test_missing_measurements_are_refused():
+    frame = pandas.DataFrame({"x": [0.1, None, 0.3], "y": [1.0, 2.0, None]})
+
+    def misfit(x, u, y):
+        return u.value - y
+
+    with pytest.raises(kp.InputError, match=r"points hold a NaN .* in row 1\. .*dropna"):
+        kp.Condition("data", frame[["x"]], misfit, data={"y": frame["y"]})
+    with pytest.raises(kp.InputError, match=r"data 'y' hold a NaN .*dropna\(subset=\['y'\]\)"):
+        kp.Condition("data", frame[["y"]].fillna(0.0), misfit, data={"y": frame["y"]})
+    whole = frame.dropna(subset=["x", "y"])
+    condition = kp.Condition("data", whole[["x"]], misfit, noise=whole["x"], data={"y": whole["y"]})
+    np.testing.assert_array_equal(condition.data["y"], [1.0])
 
 
 EXAMPLES = {
@@ -118,7 +147,7 @@ def test_solutions_come_back_bit_for_bit(tmp_path, name):
         np.testing.assert_array_equal(found[field](some), solution[field](some))
     assert repr(found) == repr(solution)
     assert found.history == solution.history
-    for ours, theirs in zip(found.blocks, solution.blocks, strict=True):
+    for ours, theirs in zip(found.point_sets, solution.point_sets, strict=True):
         np.testing.assert_array_equal(ours.points, theirs.points)
 
 
@@ -168,7 +197,6 @@ def test_solutions_of_other_problems_are_refused(tmp_path, cube, disk):
 
 
 def test_pyvista_has_the_cells_and_the_values(cube, disk):
-    pytest.importorskip("pyvista")
     volume = cube.to_pyvista(resolution=(3, 4, 5))
     assert volume.n_points == 60
     assert volume.n_cells == 2 * 3 * 4
@@ -183,13 +211,12 @@ def test_pyvista_has_the_cells_and_the_values(cube, disk):
 
 
 def test_xarray_in_memory(disk):
-    pytest.importorskip("xarray")
     found = disk.to_xarray(resolution=5, extra={"r": lambda p: np.linalg.norm(p, axis=1)})
     assert found["u"].dims == ("x", "y")
     assert np.isnan(found["u"].values[0, 0])
     middle = found["u"].sel(x=0.0, y=0.0)
     assert float(middle) == pytest.approx(1.0, abs=1e-6)  # u = 1 - x² - y²
-    with pytest.raises(kp.InputError, match="to_xarray: give points, or a resolution"):
+    with pytest.raises(kp.InputError, match="to_xarray: expected points, or resolution and at"):
         disk.to_xarray(points=[[0.0, 0.0]], resolution=4)
 
 
@@ -223,7 +250,7 @@ def test_animations_hold_the_values_of_each_time(tmp_path):
     assert turning._repr_html_().startswith('<img alt="u" src="data:image/gif;base64,')
     with pytest.raises(kp.InputError, match=r"must end in .gif or .mp4; got 'u.avi'"):
         turning.save(tmp_path / "u.avi")
-    with pytest.raises(kp.InputError, match="'t' is what moves"):
+    with pytest.raises(kp.InputError, match="'t' varies from frame to frame"):
         plane.animate(at={"t": 0.5})
     with pytest.raises(kp.InputError, match="no field 'v'; there are u"):
         plane.animate("v")
@@ -234,11 +261,9 @@ def test_what_does_not_move_is_not_animated(disk):
         disk.animate()
 
 
-def test_windows_are_exported_as_one(tmp_path):
+def test_windows_are_exported_as_one():
     domain = kp.Box(t=(0, 1), x=(0, 1), time="t")
     problem = cooling(domain, rate=2.0).problem
-    evolution = kp.march(problem, 2, {"equation": 60, "initial": 20})
-    with np.load(kp.export(evolution, tmp_path / "u.npz", resolution=5)) as found:
-        exact = np.exp(-2 * found["t"])
-        np.testing.assert_allclose(found["u"], exact[:, None] * np.ones(5), atol=1e-4)
-    assert evolution.to_xarray(resolution=5)["u"].shape == (5, 5)
+    dataset = kp.march(problem, 2, {"equation": 60, "initial": 20}).to_xarray(resolution=5)
+    exact = np.exp(-2 * dataset["t"].to_numpy())
+    np.testing.assert_allclose(dataset["u"], exact[:, None] * np.ones(5), atol=1e-4)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import kernelpde as kp
-from kernelpde.kernels import Features
+from kernelpde.kernels import FeatureKernel
 
 CORNER = kp.Polygon([(0, 0), (1, 0), (1, 1), (-1, 1), (-1, -1), (0, -1)])
 
@@ -31,7 +31,7 @@ def corner_problem(kernel):
 
 
 def test_a_singular_function_makes_an_l_shape_smooth():
-    problem = corner_problem(kp.Gaussian(0.7) + Features(singular))
+    problem = corner_problem(kp.Gaussian(0.7) + FeatureKernel(singular))
     solution = kp.solve(problem, {"equation": 300, "edges": 120})
     assert solution.converged
     x = CORNER.interior.sample(500, np.random.default_rng(0)).points
@@ -45,7 +45,7 @@ def test_a_singular_function_makes_an_l_shape_smooth():
 
 
 def test_variances_are_learned_and_kept(tmp_path):
-    problem = corner_problem(kp.Gaussian(0.7) + 2.0 * Features(singular, 0.5))
+    problem = corner_problem(kp.Gaussian(0.7) + 2.0 * FeatureKernel(singular, 0.5))
     learned = kp.learn(problem, {"equation": 150, "edges": 80})
     assert learned.solution.converged
     kp.save_kernels(tmp_path / "kernels.json", learned.problem)
@@ -68,7 +68,7 @@ def test_factors_make_boundary_conditions_exact():
                 u.laplacian + 2 * jnp.pi**2 * jnp.sin(jnp.pi * x[0]) * jnp.sin(jnp.pi * x[1])
             ),
         ),
-        fields=[kp.Field("u", Features(bubble) * kp.Gaussian(0.5))],
+        fields=[kp.Field("u", FeatureKernel(bubble) * kp.Gaussian(0.5))],
     )
     solution = kp.solve(problem, {"equation": 150})
     edge = square.boundary.sample(100, np.random.default_rng(0)).points
@@ -87,8 +87,8 @@ def test_functions_are_found_by_what_they_compute():
     line = kp.Box(x=(0, 1))
     problem = kp.Problem(
         kp.Condition("slope", line.interior, lambda x, u: u.d("x") - 1.0),
-        kp.Condition("right", line.at(x=1), lambda x, u: u.value - 1.0),
-        fields=[kp.Field("u", Features(trend))],
+        kp.Condition("right", line.side(x=1), lambda x, u: u.value - 1.0),
+        fields=[kp.Field("u", FeatureKernel(trend))],
     )
     first = kp.solve(problem, {"slope": 3, "right": 1})["u"]([[2.0]])
     scale = 3.0
@@ -99,10 +99,13 @@ def test_functions_are_found_by_what_they_compute():
 @pytest.mark.parametrize(
     ("make", "reason"),
     [
-        (lambda: Features(lambda x: x)([0.0], [0.0]).shape, None),
-        (lambda: Features(lambda x: x[:, None])([0.0], [0.0]), "one number or a vector|IndexError"),
-        (lambda: Features(lambda x: x[0], (1.0, 2.0))([0.0], [0.0]), "there are 1 functions"),
-        (lambda: Features(lambda x: x[0], -1.0), "variance"),
+        (lambda: FeatureKernel(lambda x: x)([0.0], [0.0]).shape, None),
+        (
+            lambda: FeatureKernel(lambda x: x[:, None])([0.0], [0.0]),
+            "one number or a vector|IndexError",
+        ),
+        (lambda: FeatureKernel(lambda x: x[0], (1.0, 2.0))([0.0], [0.0]), "there are 1 functions"),
+        (lambda: FeatureKernel(lambda x: x[0], -1.0), "variance"),
     ],
 )
 def test_what_is_no_feature_is_refused(make, reason):
@@ -122,7 +125,7 @@ def test_on_a_periodic_domain_functions_have_to_be_periodic():
 
         return kp.Problem(
             kp.Condition("values", circle.interior, lambda x, u: u.value - exact(x)),
-            fields=[kp.Field("u", kp.Gaussian([0.7, 0.7]) + Features(function))],
+            fields=[kp.Field("u", kp.Gaussian([0.7, 0.7]) + FeatureKernel(function))],
         ), exact
 
     # Two kinks in a period, which the function knows and the Gaussian kernel does not.

@@ -59,10 +59,10 @@ KERNELS = {
     "half held": kp.freeze(2.0 * kp.Gaussian(0.3), lambda k: k.log_variance),
     "sum": kp.Gaussian(0.3) + kp.Gaussian(0.5),
     "product": kp.Gaussian(0.3) * kp.Gaussian(0.5),
-    "function": kp.Function(bell),
+    "function": kp.FunctionKernel(bell),
     "gibbs": kp.Gibbs(wave),
-    "bumps": kp.Gibbs(kp.Bumps(0.3, [(0, 1)], [4])),
-    "other bumps": kp.Gibbs(kp.Bumps(0.3, [(-1, 1)], [4])),
+    "bumps": kp.Gibbs(kp.BumpLengthscale(0.3, [(0, 1)], [4])),
+    "other bumps": kp.Gibbs(kp.BumpLengthscale(0.3, [(-1, 1)], [4])),
 }
 
 
@@ -79,7 +79,7 @@ def test_kernels_of_another_make_are_refused(tmp_path, saved):
         if name == saved:
             kp.load_kernels(path, problem(kernel))
         else:
-            with pytest.raises(kp.InputError, match=r"hyperparameters do not fit|other kernels"):
+            with pytest.raises(kp.InputError, match=r"hyperparameters do not match|other kernels"):
                 kp.load_kernels(path, problem(kernel))
 
 
@@ -87,7 +87,7 @@ def test_kernels_of_another_make_are_refused(tmp_path, saved):
     ("kernel", "residual", "message"),
     [
         (kp.Matern(4.5, 0.2), equation, "other kernels: .*Gaussian.*; expected .*Matern"),
-        (2.0 * kp.Gaussian(0.3), equation, "do not fit these kernels"),
+        (2.0 * kp.Gaussian(0.3), equation, "do not match these kernels"),
         (kp.Gaussian(0.3), other_equation, "equation of condition 'equation' is another one"),
     ],
 )
@@ -101,7 +101,7 @@ def test_a_kernel_with_the_same_name_and_another_formula_is_refused(tmp_path):
     def shape(x, y):
         return bell(x, y)
 
-    saved = problem(kp.Function(shape))
+    saved = problem(kp.FunctionKernel(shape))
     kp.save_solution(tmp_path / "u.kpde", kp.solve(saved, {"equation": 12, "ends": 2}))
     assert kp.load_solution(tmp_path / "u.kpde", saved).converged
 
@@ -109,7 +109,7 @@ def test_a_kernel_with_the_same_name_and_another_formula_is_refused(tmp_path):
         return wider(x, y)
 
     with pytest.raises(kp.InputError, match="another formula"):
-        kp.load_solution(tmp_path / "u.kpde", problem(kp.Function(shape)))
+        kp.load_solution(tmp_path / "u.kpde", problem(kp.FunctionKernel(shape)))
 
 
 def test_no_changed_byte_of_a_kernel_file_changes_a_number(tmp_path):
@@ -134,9 +134,9 @@ def test_a_kernel_file_edited_by_hand_is_refused(tmp_path):
     path, known = tmp_path / "kernels.json", problem(kp.Gaussian(0.3))
     kp.save_kernels(path, known)
     content = json.loads(path.read_text())
-    content["numbers"]["0.log_lengthscale"] += 0.1
+    content["arrays"]["0.log_lengthscale"] += 0.1
     path.write_text(json.dumps(content))
-    with pytest.raises(kp.InputError, match="is damaged; its numbers have changed"):
+    with pytest.raises(kp.InputError, match="is damaged; its contents do not match"):
         kp.load_kernels(path, known)
     del content["digest"]
     path.write_text(json.dumps(content))
@@ -147,10 +147,6 @@ def test_a_kernel_file_edited_by_hand_is_refused(tmp_path):
 WRITERS = {
     "solution": ("u.kpde", kp.save_solution),
     "kernels": ("k.json", lambda path, solution: kp.save_kernels(path, solution.problem)),
-    "csv": ("u.csv", lambda path, solution: kp.export(solution, path, resolution=5)),
-    "npz": ("u.npz", lambda path, solution: kp.export(solution, path, resolution=5)),
-    "nc": ("u.nc", lambda path, solution: kp.export(solution, path, resolution=5)),
-    "vtu": ("u.vtu", lambda path, solution: kp.export(solution, path, resolution=5)),
 }
 
 
@@ -166,7 +162,7 @@ def test_a_full_disk_leaves_the_old_file_and_nothing_beside_it(
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(kp.FileError, match=f"{name}: cannot be written; No space left.*Make room"):
+    with pytest.raises(kp.FileError, match=f"{name}: cannot be written; No space left.*Free"):
         write(tmp_path / name, solution)
     assert (tmp_path / name).read_bytes() == before
     assert os.listdir(tmp_path) == [name]
@@ -179,7 +175,7 @@ def test_places_that_cannot_be_written_are_told(tmp_path, solution, what):
     (tmp_path / name).mkdir()
     with pytest.raises(kp.FileError, match="cannot be written"):
         write(tmp_path / "file" / name, solution)
-    with pytest.raises(kp.FileError, match=r"Is a directory\. Name a file in it"):
+    with pytest.raises(kp.FileError, match=r"Is a directory.*name another file"):
         write(tmp_path / name, solution)
     write(tmp_path / "new" / "folder" / name, solution)
     assert sorted(os.listdir(tmp_path)) == sorted(["file", name, "new"])
@@ -228,7 +224,9 @@ def test_a_run_whose_disk_is_full_keeps_its_last_state(tmp_path, monkeypatch):
 def test_what_is_no_file_and_no_solution_is_told(tmp_path, monkeypatch, solution, write):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("jaxtyping.config.jaxtyping_disable", True)
-    with pytest.raises(kp.InputError, match=r"Expected the name|Solution|Problem|JSON can hold"):
+    with pytest.raises(
+        kp.InputError, match=r"Expected the name|Solution|Problem|JSON-serializable"
+    ):
         write(solution)
     assert not os.listdir(tmp_path)
 

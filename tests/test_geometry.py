@@ -5,8 +5,7 @@ import pytest
 from scipy.stats import qmc
 
 import kernelpde as kp
-from kernelpde.geometry import METHODS, united
-from kernelpde.geometry._sampling import unit_points
+from kernelpde.geometry import METHODS, union, unit_points
 
 SQUARE = kp.Box(x=(-1, 2), y=(0, 1))
 BALL = kp.Ball((0.5, 0.5), 0.4)
@@ -133,8 +132,8 @@ def test_even_samples_have_larger_gaps_than_random_ones():
 
 
 def test_sides_have_names_and_can_be_found_by_value():
-    assert set(SQUARE.pieces) == {"x=-1", "x=2", "y=0", "y=1"}
-    sample = SQUARE.at(x=2).sample(5, rng())
+    assert set(SQUARE.boundary_patches) == {"x=-1", "x=2", "y=0", "y=1"}
+    sample = SQUARE.side(x=2).sample(5, rng())
     assert (sample.points[:, 0] == 2).all()
     np.testing.assert_array_equal(sample.normals, np.tile([1.0, 0.0], (5, 1)))
     np.testing.assert_array_equal(SQUARE["x=2"].sample(5, rng()).points, sample.points)
@@ -142,10 +141,10 @@ def test_sides_have_names_and_can_be_found_by_value():
 
 def test_space_time_boxes_keep_time_out_of_the_boundary():
     box = kp.Box(t=(0, 1), x=(-1, 1), time="t")
-    assert set(box.pieces) == {"x=-1", "x=1"}
+    assert set(box.boundary_patches) == {"x=-1", "x=1"}
     assert (box.initial.sample(7, rng()).points[:, 0] == 0).all()
     assert (box.final.sample(7, rng()).points[:, 0] == 1).all()
-    both = united([box.initial, box.boundary]).sample(4000, rng()).points
+    both = union([box.initial, box.boundary]).sample(4000, rng()).points
     assert np.mean(both[:, 0] == 0) == pytest.approx(0.5, abs=0.03)
 
 
@@ -162,28 +161,28 @@ def test_point_clouds_are_taken_as_they_are():
     [
         (lambda: kp.Box(), "at least one interval"),
         (lambda: kp.Box(x=(1, 0)), r"x must be an interval .* got \(1, 0\)"),
-        (lambda: kp.Box(x=(0, 1), time="t"), "time coordinate 't' is not among 'x'"),
-        (lambda: SQUARE.at(x=0.5), "x=0.5 is not a side; x runs from -1 to 2"),
-        (lambda: SQUARE.at(z=0), "Unknown coordinate 'z'; the domain has 'x', 'y'"),
-        (lambda: SQUARE["z=0"], "no boundary piece 'z=0'; the domain has 'x=-1'"),
-        (lambda: SQUARE.initial, "needs a time coordinate"),
+        (lambda: kp.Box(x=(0, 1), time="t"), "unknown time coordinate 't'; expected 'x'"),
+        (lambda: SQUARE.side(x=0.5), "x must be -1 or 2; got 0.5"),
+        (lambda: SQUARE.side(z=0), "unknown coordinate 'z'; expected 'x', 'y'"),
+        (lambda: SQUARE["z=0"], "Box: unknown boundary piece 'z=0'; expected 'x=-1'"),
+        (lambda: SQUARE.initial, "with a time coordinate; got Box"),
         (lambda: kp.Ball((0, 0), -1.0), "radius must be positive and finite; got -1.0"),
         (lambda: kp.Ball((0,), 1.0), "an interval is a Box"),
         (lambda: SQUARE & kp.Box(a=(0, 1), b=(0, 1)), "needs the same coordinates"),
         (lambda: (SQUARE & kp.Box(x=(5, 6), y=(0, 1))).interior, "is empty"),
         (lambda: SQUARE.interior.sample(10, rng(), "grid"), "Use 9 or 16"),
-        (lambda: SQUARE.interior.sample(10, rng(), "random"), "Unknown sampling method 'random'"),
-        (lambda: SQUARE.interior.sample(0, rng()), "positive number of points; got 0"),
-        (lambda: kp.Box(x=(0, 1)).at(x=0).sample(3, rng()), "is a single point; got 3"),
+        (lambda: SQUARE.interior.sample(10, rng(), "random"), "unknown method 'random'"),
+        (lambda: SQUARE.interior.sample(0, rng()), "number of points must be at least 1; got 0"),
+        (lambda: kp.Box(x=(0, 1)).side(x=0).sample(3, rng()), "is a single point; got 3"),
         (
             lambda: kp.Box(x=(0, 1)).boundary.sample(3, rng()),
-            "2 single points; got a request for 3",
+            "must be 2, since it consists of single points; got 3",
         ),
         (lambda: BALL.interior.sample(9, rng(), "grid"), "a grid does not fit it"),
         (lambda: (BALL - SQUARE).interior.sample(9, rng()), "'interior' is empty"),
-        (lambda: kp.PointCloud([1.0, 2.0]), r"expected points of shape \(n, d\)"),
+        (lambda: kp.PointCloud([1.0, 2.0]), r"points must be of shape \(n, d\)"),
         (lambda: kp.PointCloud([[0.0, np.nan]]), "NaN or infinite entry in row 0"),
-        (lambda: kp.PointCloud([[0.0, 1.0]], normals=[[1.0]]), "normals of the same shape"),
+        (lambda: kp.PointCloud([[0.0, 1.0]], normals=[[1.0]]), "normals must be of the same shape"),
     ],
 )
 def test_bad_geometry_is_refused(make, message):

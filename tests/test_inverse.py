@@ -6,15 +6,21 @@ import pytest
 from scipy.stats import multivariate_normal
 
 import kernelpde as kp
-from kernelpde.functionals import Functionals, Term, evaluation, gram, gram_diagonal
-from kernelpde.gauss_newton import nugget_misfit, squared_norm
-from kernelpde.learning import Loss, Parameters
-from kernelpde.learning._evaluation import density_and_normal, losses
-from kernelpde.learning._predictive import each_in_turn
-from kernelpde.learning._starts import weak_prior
-from kernelpde.learning._states import held_against, states, with_free_states
+from kernelpde.functionals import Functionals, Term, gram, gram_diagonal, point_functionals
+from kernelpde.learning import (
+    Loss,
+    ThetaMap,
+    batched_losses,
+    density_and_curvature,
+    prior_penalty,
+    sequential_predictor,
+    state_fields,
+    weak_prior,
+    with_large_state_variance,
+)
 from kernelpde.linear_solvers import DenseState
-from kernelpde.problem import extents_of, linearized
+from kernelpde.problem import coordinate_extents, linearized
+from kernelpde.solution import nugget_misfit, squared_norm
 
 LINE = kp.Box(x=(0, 1))
 DIFFUSIVITY = 0.7
@@ -55,7 +61,7 @@ def test_a_diffusivity_from_averages(parameter):
     x = np.linspace(0, 1, 20)[:, None]
     exact = np.sin(np.pi * x[:, 0]) / (DIFFUSIVITY * np.pi**2)
     np.testing.assert_allclose(solution["u"](x), exact, atol=1e-8)
-    with pytest.raises(kp.InputError, match="is a number"):
+    with pytest.raises(kp.InputError, match="is a parameter"):
         solution["k"]
     assert "parameter k = 0.7" in repr(solution)
     assert set(problem.hyperparameters) == {"u"}
@@ -82,7 +88,7 @@ def test_gram_of_averages_is_the_average_of_the_gram():
         (Term(0, ((1, 0),)), Term(1, ((0, 0),))),
     )
     wide = Functionals(local.points, local.coefficients, local.terms, 4)
-    other = evaluation(jnp.asarray(rng.random((5, 2))), Term(0, ((0, 0),)))
+    other = point_functionals(jnp.asarray(rng.random((5, 2))), Term(0, ((0, 0),)))
     groups = np.kron(np.eye(3), np.ones(4))
     full = np.asarray(gram(kernels, local, local))
     np.testing.assert_allclose(gram(kernels, wide, wide), groups @ full @ groups.T, rtol=1e-12)
@@ -123,11 +129,11 @@ def darcy_like(noise=0.05):
 @pytest.mark.parametrize("noise", [0.05, kp.LearnedNoise(0.05)])
 def test_predictive_density_equals_refits_and_has_its_gradient(noise):
     problem, rows = darcy_like(noise)
-    parameters = Parameters.of(problem.kernels, problem.noises)
-    plan = DenseState(kp.Dense(nugget=1e-8, refinement=0))
+    parameters = ThetaMap.of(problem.kernels, problem.noises)
+    plan = DenseState(kp.Dense(nugget=1e-8, refinement_sweeps=0))
     loss = Loss(parameters, rows, None, jnp.ones(0), plan, None, data=(0,))
     theta = parameters.vector
-    value, gradient, normal, _ = density_and_normal(jnp.asarray(theta), loss)
+    value, gradient, normal, _ = density_and_curvature(jnp.asarray(theta), loss)
 
     # Refit without each datum.
     batches = rows.batches
@@ -144,21 +150,21 @@ def test_predictive_density_equals_refits_and_has_its_gradient(noise):
 
     step = 1e-5
     moves = np.concatenate([step * np.eye(len(theta)), -step * np.eye(len(theta))])
-    values, _, _ = losses(jnp.asarray(theta + moves), loss)
+    values, _, _ = batched_losses(jnp.asarray(theta + moves), loss)
     up, down = np.split(np.asarray(values), 2)
     np.testing.assert_allclose(gradient, (up - down) / (2 * step), rtol=1e-5, atol=1e-6)
     assert np.all(np.linalg.eigvalsh(np.asarray(normal)) > -1e-9)
 
     # All data at once: the density of data and equations over that of equations.
     joint = Loss(
-        parameters, rows, None, jnp.ones(0), plan, None, data=(0,), predictions=each_in_turn
+        parameters, rows, None, jnp.ones(0), plan, None, data=(0,), predictor=sequential_predictor
     )
-    value, gradient, normal, _ = density_and_normal(jnp.asarray(theta), joint)
+    value, gradient, normal, _ = density_and_curvature(jnp.asarray(theta), joint)
     equations = matrix[9:, 9:]
     both, alone = multivariate_normal(cov=matrix), multivariate_normal(cov=equations)
     expected = alone.logpdf(target[9:]) - both.logpdf(target) - 4.5 * np.log(2 * np.pi)
     assert float(value) == pytest.approx(expected, rel=1e-7)
-    up, down = np.split(np.asarray(losses(jnp.asarray(theta + moves), joint)[0]), 2)
+    up, down = np.split(np.asarray(batched_losses(jnp.asarray(theta + moves), joint)[0]), 2)
     np.testing.assert_allclose(gradient, (up - down) / (2 * step), rtol=1e-5, atol=1e-6)
     assert np.all(np.linalg.eigvalsh(np.asarray(normal)) > -1e-9)
 
@@ -186,8 +192,8 @@ def test_noise_is_learned_from_data():
 def test_the_weak_prior_is_where_it_says():
     problem, _ = darcy_like(kp.LearnedNoise(0.05))
     blocks = problem.collocate({"equation": 12, "ends": 2})
-    parameters = Parameters.of(problem.kernels, problem.noises)
-    extents = extents_of(blocks)
+    parameters = ThetaMap.of(problem.kernels, problem.noises)
+    extents = coordinate_extents(blocks)
     by_domain, as_given = (weak_prior(parameters, extents, which) for which in (True, False))
     # Lengthscale and variance of u, those of a, noise.
     extent = float(np.ptp(np.concatenate([b.points for b in blocks])))
@@ -200,30 +206,30 @@ def test_the_weak_prior_is_where_it_says():
 def test_states_are_left_free():
     problem, _ = darcy_like()
     blocks = problem.collocate({"equation": 12, "ends": 2})
-    assert states(problem) == (0,)
-    free = with_free_states(problem, blocks, 1e-10).hyperparameters
+    assert state_fields(problem) == (0,)
+    free = with_large_state_variance(problem, blocks, 1e-10).hyperparameters
     y = np.random.default_rng(1)
     y.random((9, 1))
     mean_square = np.mean(y.standard_normal(9) ** 2)
     np.testing.assert_allclose(free["u"]["variance"], 1e6 * mean_square, rtol=1e-10)
     np.testing.assert_allclose(free["a"]["variance"], 1.2, rtol=1e-10)
     # The nugget of the state stays below a tenth of the noise, as variances.
-    less = with_free_states(problem, blocks, 1e-6).hyperparameters["u"]["variance"]
+    less = with_large_state_variance(problem, blocks, 1e-6).hyperparameters["u"]["variance"]
     noise = np.asarray(blocks[problem.condition_index("data")].noise)
     np.testing.assert_allclose(1e-6 * less, 0.1 * np.mean(noise**2), rtol=1e-10)
     # As much as that or more stays, and so does what is held or has no variance.
     a = problem.kernels[1]
     for kernel in (1e8 * kp.Gaussian(0.3), kp.kernels.freeze(0.5 * kp.Gaussian(0.3))):
         given = problem.with_kernels((kernel, a))
-        kept = with_free_states(given, blocks, 1e-10)
-        u = evaluation(blocks[0].points, Term(0, ((0,),)))
+        kept = with_large_state_variance(given, blocks, 1e-10)
+        u = point_functionals(blocks[0].points, Term(0, ((0,),)))
         now, before = (gram_diagonal(p.kernels, [u]) for p in (kept, given))
         np.testing.assert_array_equal(now, before)
     # Where nothing else is unknown, u itself is what is to be found.
     alone = kp.Problem(problem.conditions[0], fields=[kp.Field("u", 0.5 * kp.Gaussian(0.3))])
-    assert states(alone) == ()
-    parameters = Parameters.of(problem.kernels, ())
-    held = weak_prior(parameters, extents_of(blocks), free=(0,))
+    assert state_fields(alone) == ()
+    parameters = ThetaMap.of(problem.kernels, ())
+    held = weak_prior(parameters, coordinate_extents(blocks), pinned_variance_fields=(0,))
     np.testing.assert_allclose(held.sigma, [0.35, 0.1, 0.35, 2.0])
 
 
@@ -237,7 +243,7 @@ def test_what_kernels_hold_against_a_solution():
         fields=[kp.Field("u", 2.0 * kp.Gaussian(0.4))],
     )
     nugget = 1e-3
-    solution = kp.solve(problem, linear_solver=kp.Dense(nugget=nugget, refinement=0))
+    solution = kp.solve(problem, linear_solver=kp.Dense(nugget=nugget, refinement_sweeps=0))
     # With the formulas of a textbook: z = (K + T)⁻¹ y, u = κ z.
     gram_matrix = 2.0 * np.exp(-((where - where.T) ** 2) / (2 * 0.4**2))
     noise = np.where(exact, 0.0, 0.3**2)
@@ -291,21 +297,21 @@ def test_a_kernel_of_a_state_that_is_too_smooth_is_seen_and_mended():
         low, high = posterior["a"].interval(x[:, None], 0.95)
         return float(np.mean((low <= truth) & (truth <= high)))
 
-    solver = kp.Dense(nugget=1e-10, refinement=0)
+    solver = kp.Dense(nugget=1e-10, refinement_sweeps=0)
     short = kp.posterior(kp.solve(wavy(0.1), counts, linear_solver=solver))
-    assert not short.doubts
+    assert not short.warnings
     assert short.nugget_misfit < 1.0
     assert covered(short) >= 0.9
     # Twice the lengthscale: data are still where they are expected, a is not where it is.
     with pytest.warns(UserWarning, match="nugget_misfit"):
         long = kp.posterior(kp.solve(wavy(0.2), counts, linear_solver=solver))
-    assert "Data are not" not in long.doubts
+    assert "Data are not" not in long.warnings
     assert covered(long) < 0.5
     learned = kp.learn(wavy(0.2), counts)
     assert learned.converged
-    assert held_against(learned.solution) < 0.5
+    assert prior_penalty(learned.solution) < 0.5
     found = kp.posterior(learned)
-    assert not found.doubts
+    assert not found.warnings
     assert covered(found) >= 0.9
     # What is held fixed by the user stays where it is.
     kernels = wavy(0.2).kernels
@@ -337,9 +343,9 @@ def test_states_are_suited_with_periods_learned_noise_and_own_points(periodic):
     )
     learned = kp.learn(problem, {"equation": 40} if periodic else None)
     assert learned.converged
-    assert held_against(learned.solution) < 1.0
+    assert prior_penalty(learned.solution) < 1.0
     found = kp.posterior(learned)
-    assert not found.doubts
+    assert not found.warnings
     assert abs(found.parameters["r"].mean - 30.0) < 2.5 * found.parameters["r"].std
 
 
@@ -373,13 +379,13 @@ def test_what_is_learned_from_data_does_not_depend_on_units():
 def test_what_cannot_be_is_refused():
     with pytest.raises(kp.InputError, match="standard deviation must be positive"):
         kp.Parameter("k", 1.0, 0.0)
-    with pytest.raises(kp.InputError, match="needs a positive mean"):
+    with pytest.raises(kp.InputError, match="the mean must be positive"):
         kp.Parameter("k", -1.0, 1.0, positive=True)
-    with pytest.raises(kp.InputError, match="start must be positive"):
+    with pytest.raises(kp.InputError, match="initial must be positive"):
         kp.LearnedNoise(0.0)
-    with pytest.raises(kp.InputError, match="weights of shape"):
+    with pytest.raises(kp.InputError, match="weights must be of shapes"):
         kp.Averages(np.zeros((3, 2)), np.ones(3))
-    with pytest.raises(kp.InputError, match="lower corner"):
+    with pytest.raises(kp.InputError, match="with lower <= upper"):
         kp.box_averages([[1.0]], [[0.0]])
     x = np.linspace(0, 1, 5)[:, None]
     noisy = kp.Condition("data", x, seen, noise=kp.LearnedNoise(0.1), data={"y": x[:, 0]})
@@ -436,8 +442,8 @@ def _source(case: str) -> tuple[kp.Problem, dict]:
 def test_error_bars_of_what_was_learned_hold(case):
     problem, points = _source(case)
     posterior = kp.posterior(kp.learn(problem, points))
-    assert len(posterior.members) > 3
-    assert not posterior.doubts
+    assert len(posterior.components) > 3
+    assert not posterior.warnings
     x = np.linspace(0.02, 0.98, 49)[:, None]
     truth = WAVE**2 * (
         np.exp(1j * WAVE * x[:, 0])

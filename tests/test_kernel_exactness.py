@@ -12,8 +12,8 @@ import pytest
 from kernelpde.kernels import (
     AbstractKernel,
     Constant,
-    Features,
-    Function,
+    FeatureKernel,
+    FunctionKernel,
     Gaussian,
     Matern,
     Periodic,
@@ -121,7 +121,7 @@ CASES: dict[str, tuple[AbstractKernel, object, tuple[float, ...]]] = {
     "polynomial-2": (Polynomial(2, 1.3, 0.7), _polynomial(2), (1.3, 0.7)),
     "polynomial-5": (Polynomial(5, 1.3, 0.7), _polynomial(5), (1.3, 0.7)),
     "constant": (Constant(1.7), lambda x, y, v: v + 0 * x[0] * y[0], (1.7,)),
-    "user": (Function(Softened(jnp.asarray(0.6))), _softened, (0.6,)),
+    "user": (FunctionKernel(Softened(jnp.asarray(0.6))), _softened, (0.6,)),
     "sum-and-scale": (
         1.9 * Gaussian(0.8) + Polynomial(2, 1.3, 0.7),
         _additive,
@@ -134,7 +134,7 @@ CASES: dict[str, tuple[AbstractKernel, object, tuple[float, ...]]] = {
     ),
     "product": (Gaussian(0.8) * Polynomial(2, 1.3, 0.7), _product, (0.8, 1.3, 0.7)),
     "features": (
-        Features(lambda x: (jnp.sin(2 * x[0]) * x[1] ** 3, jnp.exp(x[0] - x[1])), (0.6, 1.4)),
+        FeatureKernel(lambda x: (jnp.sin(2 * x[0]) * x[1] ** 3, jnp.exp(x[0] - x[1])), (0.6, 1.4)),
         _features,
         (0.6, 1.4),
     ),

@@ -6,12 +6,20 @@ import numpy as np
 import pytest
 
 import kernelpde as kp
-from kernelpde.functionals import Argument, Functionals, Term, gram, gram_diagonal, jets, node_terms
-from kernelpde.gauss_newton._start import start_entries
-from kernelpde.kernels import OnNodes
+from kernelpde.functionals import (
+    Functionals,
+    LawArgument,
+    Term,
+    evaluate_jets,
+    gram,
+    gram_diagonal,
+    nodal_terms,
+)
+from kernelpde.kernels import NodalKernel
+from kernelpde.solution import initial_jets
 
 LINE = kp.Box(x=(0, 1))
-RANGE = Argument("u", 0.5, 2.0)
+RANGE = LawArgument("u", 0.5, 2.0)
 
 
 def temperature(x, source):
@@ -56,7 +64,7 @@ def test_polynomials_pass_through_nodes():
         expected = power.deriv(order)(at) if order else power(at)
         np.testing.assert_allclose(found, expected, atol=1e-11 * 100**order)
     # Beyond reach a straight line.
-    low, high = RANGE.reach
+    low, high = RANGE.node_range
     there = RANGE.basis(jnp.asarray([high + 1.0, low - 2.0])) @ power(nodes)
     slope = power.deriv()
     expected = [power(high) + slope(high), power(low) - 2 * slope(low)]
@@ -68,10 +76,10 @@ def test_draws_are_those_of_the_kernel():
     kernel = kp.Gaussian(0.15)
     at = np.linspace(0.5, 2.0, 33)
     basis = np.asarray(RANGE.basis(jnp.asarray(at)))
-    on_nodes = np.asarray(OnNodes(kernel, tuple(RANGE.nodes.tolist()), 1.5).covariance)
+    on_nodes = np.asarray(NodalKernel(kernel, tuple(RANGE.nodes.tolist()), 1.5).covariance)
     exact = np.exp(-((at[:, None] - at) ** 2) / (2 * 0.15**2))
     assert np.abs(basis @ on_nodes @ basis.T - exact).max() < 5e-3
-    longer = np.asarray(OnNodes(kp.Gaussian(0.3), tuple(RANGE.nodes.tolist()), 1.5).covariance)
+    longer = np.asarray(NodalKernel(kp.Gaussian(0.3), tuple(RANGE.nodes.tolist()), 1.5).covariance)
     exact = np.exp(-((at[:, None] - at) ** 2) / (2 * 0.3**2))
     assert np.abs(basis @ longer @ basis.T - exact).max() < 1e-7
 
@@ -80,9 +88,9 @@ def test_gram_of_fields_and_laws():
     rng = np.random.default_rng(0)
     kernels = (
         kp.Gaussian(0.4),
-        OnNodes(2.0 * kp.Matern(2.5, 0.7), tuple(RANGE.nodes.tolist()), 1.5),
+        NodalKernel(2.0 * kp.Matern(2.5, 0.7), tuple(RANGE.nodes.tolist()), 1.5),
     )
-    terms = (Term(0, ((1,),)), *node_terms(1, 1))
+    terms = (Term(0, ((1,),)), *nodal_terms(1, 1))
     batch = Functionals(
         jnp.asarray(rng.random((6, 1))), jnp.asarray(rng.standard_normal((6, len(terms)))), terms
     )
@@ -99,7 +107,7 @@ def test_gram_of_fields_and_laws():
     pairs = Functionals(batch.points, batch.coefficients, terms, 2)
     summed = expected.reshape(3, 2, 3, 2).sum((1, 3))
     np.testing.assert_allclose(gram(kernels, pairs, pairs), summed, atol=1e-12)
-    entries = jets(kernels, batch.points, terms, [batch])
+    entries = evaluate_jets(kernels, batch.points, terms, [batch])
     np.testing.assert_allclose(entries[:, 1:], np.tile(law @ c[:, 1:].sum(0), (6, 1)), atol=1e-11)
     # The general route through derivatives of kernels gives the same.
     held = (kernels[0], kp.freeze(kernels[1]))
@@ -133,9 +141,9 @@ def test_a_law_of_a_known_argument_is_regression():
     np.testing.assert_allclose(found.d("s").mean(at), slope, atol=1e-6)
     low, high = found.interval(at, 0.9)
     np.testing.assert_allclose((low + high) / 2, mean, atol=1e-6)
-    drawn = found.samples(at, jax.random.key(0), 4000)
+    drawn = found.sample(at, jax.random.key(0), 4000)
     np.testing.assert_allclose(drawn.mean(0), mean, atol=5 * np.sqrt(variance.max() / 4000))
-    joint = posterior.samples({"f": at}, jax.random.key(1), 4000)["f"]
+    joint = posterior.sample({"f": at}, jax.random.key(1), 4000)["f"]
     np.testing.assert_allclose(joint.mean(0), mean, atol=5 * np.sqrt(variance.max() / 4000))
     assert joint.shape == (4000, 9)
 
@@ -144,9 +152,9 @@ def test_a_law_of_a_known_argument_is_regression():
 def test_a_conductivity_is_found(learned_noise):
     learned = kp.learn(rod(learned=learned_noise), {"heat": 40, "ends": 2})
     posterior = kp.posterior(learned)
-    assert not posterior.doubts
+    assert not posterior.warnings
     law = learned.solution["k"]
-    low, high = law.asked
+    low, high = law.range_used
     # Temperatures reach from 0 to 0.6604, where u + u³ / 3 = 0.75.
     assert -0.01 < low < 0.05
     assert 0.62 < high < 0.68
@@ -187,17 +195,17 @@ def test_laws_under_transformations():
 def test_a_range_that_is_too_small_is_said():
     small = rod(upper=0.4)
     solution = kp.solve(small, {"heat": 30, "ends": 2}, throw=False)
-    assert solution.result is kp.RESULTS.outside_of_law
+    assert solution.result is kp.RESULTS.law_out_of_range
     with pytest.raises(kp.SolveError, match="wider range"):
         kp.solve(small, {"heat": 30, "ends": 2})
     inside = jax.jit(
         lambda q: (
             kp.solve(
                 kp.discretize(small, {"heat": 30, "ends": 2}), inputs={"q": q}, throw=False
-            ).code
+            ).result_code
         )
     )
-    assert int(inside(6.0)) == list(kp.RESULTS).index(kp.RESULTS.outside_of_law)
+    assert int(inside(6.0)) == list(kp.RESULTS).index(kp.RESULTS.law_out_of_range)
 
 
 def test_starts_files_and_pictures_of_laws(tmp_path):
@@ -210,10 +218,10 @@ def test_starts_files_and_pictures_of_laws(tmp_path):
     )
     at = np.linspace(0.1, 0.6, 11)
     np.testing.assert_allclose(started["k"](at), plain["k"](at), rtol=1e-5)
-    (entries, *_) = start_entries(problem, {"k": lambda T: 1 + T**2}, plain.blocks)
+    (entries, *_) = initial_jets(problem, {"k": lambda T: 1 + T**2}, plain.point_sets)
     nodes = problem.laws[0].argument.nodes
     for column, term in zip(entries.T, problem.residuals[0].nonlinear_terms, strict=True):
-        expected = 0.0 if term.node is None else nodes[term.node] ** 2
+        expected = 0.0 if term.node_index is None else nodes[term.node_index] ** 2
         np.testing.assert_allclose(column, expected, atol=1e-14)
     kp.save_solution(tmp_path / "rod.npz", plain)
     loaded = kp.load_solution(tmp_path / "rod.npz", problem)
@@ -250,15 +258,15 @@ def test_mistakes_in_laws_are_refused():
     for ends in (3.0, (1, 0), (0, np.inf), (0, 1, 2)):
         with pytest.raises(kp.InputError, match="range"):
             kp.Law("k", kernel, u=ends)
-    with pytest.raises(kp.InputError, match="one argument"):
+    with pytest.raises(kp.InputError, match="one range"):
         kp.Law("k", kernel)
-    with pytest.raises(kp.InputError, match="one argument"):
+    with pytest.raises(kp.InputError, match="one range"):
         kp.Law("k", kernel, u=(0, 1), v=(0, 1))
     with pytest.raises(kp.InputError, match="mean"):
         kp.Law("k", kernel, u=(0, 1), mean="one")
     fields = [kp.Field("u", kernel), kp.Law("k", kernel, T=(0, 1), mean=1.0)]
     heated = kp.Condition("heat", LINE.interior, heat)
-    with pytest.raises(kp.InputError, match="also laws"):
+    with pytest.raises(kp.InputError, match="all unknowns are fields"):
         kp.Problem(heated, fields=fields, mixing=np.eye(2), inputs={"q": 1.0})
     with pytest.raises(kp.InputError, match="is a law"):
         kp.solve(rod(), {"heat": 30, "ends": 2}).plot("k")
@@ -272,5 +280,5 @@ def test_laws_with_other_linear_solvers():
         for solver in (kp.Dense(nugget=1e-10), kp.LowRank(nugget=1e-10))
     )
     np.testing.assert_allclose(low, dense, rtol=2e-3)
-    with pytest.raises(kp.InputError, match="nothing is sparse"):
+    with pytest.raises(kp.InputError, match="no sparse approximation"):
         kp.solve(rod(), points, linear_solver=kp.Sparse())

@@ -5,7 +5,15 @@ import numpy as np
 import pytest
 
 import kernelpde as kp
-from kernelpde.functionals import Functionals, Mixed, Term, gram, gram_of_blocks, matvec
+from kernelpde.functionals import (
+    Coregionalization,
+    Functionals,
+    StackedFunctionals,
+    Term,
+    block_gram,
+    gram,
+    stacked_matvec,
+)
 
 LATENTS = (kp.Gaussian(0.3), kp.Matern(3.5, 0.5))
 MIXING = np.array([[1.0, 0.4], [-0.7, 0.9]])
@@ -22,7 +30,7 @@ def batch(field, order, count, seed):
 
 
 def test_covariances_are_those_of_the_mixed_functions():
-    mixed = Mixed(LATENTS, jnp.asarray(MIXING))
+    mixed = Coregionalization(LATENTS, jnp.asarray(MIXING))
     for f in (0, 1):
         for g in (0, 1):
             left, right = batch(f, 2, 5, 1), batch(g, 1, 4, 2)
@@ -40,11 +48,13 @@ def _alone(functionals):
 
 def test_no_mixing_is_independence():
     both = [batch(0, 0, 6, 1), batch(1, 2, 5, 2)]
-    mixed = Mixed(LATENTS, jnp.eye(2))
-    np.testing.assert_allclose(gram_of_blocks(mixed, both), gram_of_blocks(LATENTS, both))
+    mixed = Coregionalization(LATENTS, jnp.eye(2))
+    np.testing.assert_allclose(block_gram(mixed, both), block_gram(LATENTS, both))
     v = jnp.arange(5.0)
+    rows = both[1]
+    stacks = (StackedFunctionals(rows.points, rows.coefficients[:, None], rows.terms, ((0,),)),)
     np.testing.assert_allclose(
-        matvec(mixed, both[1], both[1], v), gram(LATENTS, both[1], both[1]) @ v, rtol=1e-10
+        stacked_matvec(mixed, stacks, stacks, v), gram(LATENTS, rows, rows) @ v, rtol=1e-10
     )
 
 
@@ -91,5 +101,5 @@ def test_learned_mixing_lowers_the_error_of_correlated_fields():
 
 
 def test_mixing_is_a_square_matrix():
-    with pytest.raises(kp.InputError, match="a matrix of 2 x 2 numbers"):
+    with pytest.raises(kp.InputError, match="one row per real field"):
         pair(0, [[1.0, 0.0]])

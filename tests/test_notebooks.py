@@ -1,4 +1,8 @@
-"""Pages and notebooks: they run, and show what they say they show."""
+"""Lessons, examples and code blocks of the documentation run and print what their pages show.
+
+Pages of lessons, examples and gallery problems are generated from their code and its output, by
+`python docs/build.py --full`. Here the code is run without a Jupyter kernel, as far as it is quick.
+"""
 
 import json
 import re
@@ -6,124 +10,139 @@ import runpy
 import sys
 from pathlib import Path
 
+import nbformat
 import pytest
+from matplotlib.figure import Figure
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
-LESSONS = ("forward", "inverse", "shape")
-PROBLEMS = (
-    "poisson_flower l_shape heat fisher helmholtz stokes beam pendulum fredholm minimal_surface"
-).split()
-OFTEN = ("beam", "heat")
-"""Problems whose notebooks are executed by every CI; the others before a release."""
 
 
-@pytest.fixture(scope="module")
-def make():
-    sys.path.insert(0, str(DOCS))
-    try:
-        import make_notebooks
-
-        yield make_notebooks
-    finally:
-        sys.path.remove(str(DOCS))
-
-
-@pytest.mark.parametrize("name", LESSONS)
-def test_lessons_show_what_their_notebooks_show(make, name, tmp_path):
-    notebook = make.lesson(name)
-    assert (DOCS / "lessons" / f"{name}.ipynb").read_text() == make.text_of(notebook), (
-        "python docs/make_notebooks.py"
-    )
-    for file in ("wells.csv", "washer.msh"):
-        (tmp_path / file).write_bytes((DOCS / "lessons" / file).read_bytes())
-    done = make.executed(notebook, tmp_path)
-    cells = [cell for cell in done.cells if cell.cell_type == "code"]
-    printed = [text for cell in cells if (text := make.printed_by(cell))]
-    page = (DOCS / "lessons" / f"{name}.md").read_text()
-    written = re.findall(r"```text\n(.*?)\n```", page, flags=re.DOTALL)
-    assert len(printed) == len(written)
-    for ours, theirs in zip(printed, written, strict=True):
-        assert words(ours) == words(theirs)
-    pictures = re.findall(r"!\[.*\]\((.*)\)", page)
-    assert pictures
-    for picture in pictures:
-        assert (DOCS / "lessons" / picture).stat().st_size > 10_000
-
-
-def words(text: str) -> list[str]:
-    """Without numbers, whose last digits are those of a machine."""
-    return re.findall(r"[^\W\d]{2,}", re.sub(r"[-+]?\d[\d.]*(?:e[-+]?\d+)?", " ", text))
-
-
-def test_notebooks_of_the_gallery_are_those_of_its_pages(make):
-    assert list(make.PROBLEMS) == PROBLEMS
-    for name in make.PROBLEMS:
-        path = make.NOTEBOOKS / f"{name}.ipynb"
-        assert path.read_text() == make.text_of(make.problem(name)), "python docs/make_notebooks.py"
-
-
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(name, marks=() if name in OFTEN else pytest.mark.slow) for name in PROBLEMS],
-)
-def test_notebooks_of_the_gallery_run(make, name, tmp_path):
-    """With few points: what a cell says is tested with the gallery."""
-    from importlib import import_module
-
-    page = import_module(f"kernelpde.gallery.pages.{name}")
-    notebook = make.problem(name)
-    points, _ = page.small
-    notebook.cells[3].source = (
-        f"learned = kp.learn(problem, {points!r}, max_steps=2, throw=False)\n"
-        "print(learned.solution)"
-    )
-    done = make.executed(notebook, tmp_path)
-    outputs = done.cells[3].outputs
-    assert any("Solution:" in output.get("text", "") for output in outputs)
-    assert any("image/png" in output.get("data", {}) for output in done.cells[4].outputs)
+@pytest.fixture(autouse=True)
+def _in_a_directory_without_display(tmp_path, monkeypatch):
+    pytest.importorskip("matplotlib.pyplot").switch_backend("Agg")
+    monkeypatch.chdir(tmp_path)
 
 
 @pytest.fixture
-def gallery(monkeypatch):
+def notebooks(monkeypatch):
     monkeypatch.setattr(sys, "path", [str(DOCS), *sys.path])
-    import make_gallery
+    import notebooks
 
-    return make_gallery
-
-
-def test_pages_of_the_gallery_show_its_problems_and_what_was_measured(gallery):
-    for name, text in gallery.groups().items():
-        assert (DOCS / "gallery" / name).read_text() == text, "python docs/make_gallery.py groups"
+    return notebooks
 
 
-def test_formulas_of_docstrings_are_typeset(gallery):
-    written = gallery.typeset("    u_xx' + 2 e^(-t) = sin ωt in π < x,    u = 0 on it")
-    assert written == (
+def run_cells(notebook) -> dict:
+    """Return the variables of a notebook after its last cell."""
+    names: dict = {}
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            exec(compile(cell.source, cell.id, "exec"), names)
+    return names
+
+
+def run_lesson(notebooks, name: str, tmp_path) -> dict:
+    for file in ("wells.csv", "washer.msh"):
+        (tmp_path / file).write_bytes((notebooks.LESSONS / file).read_bytes())
+    return run_cells(notebooks.notebook_of(notebooks.LESSONS / f"{name}.py"))
+
+
+def test_the_lesson_on_a_nonlinear_equation(notebooks, tmp_path):
+    names = run_lesson(notebooks, "forward", tmp_path)
+    assert names["relative"] < 1e-4
+    assert abs(names["energy"](names["solution"]) - 0.25) < 1e-4
+    assert names["largest"] < 1e-5
+    assert not names["inaccurate"].converged
+    assert isinstance(names["figure"], Figure)
+
+
+def test_the_lesson_on_an_unknown_from_readings(notebooks, tmp_path):
+    names = run_lesson(notebooks, "inverse", tmp_path)
+    assert names["low"] < 0.8 < names["high"]
+    assert 0.5 < names["posterior"].chi_squared["wells"] < 1.5
+    assert isinstance(names["figure"], Figure)
+
+
+def test_the_lesson_on_a_shape_from_a_mesh_file(notebooks, tmp_path):
+    names = run_lesson(notebooks, "shape", tmp_path)
+    assert abs(names["total"]) < 2e-2
+    assert (tmp_path / "bar.vtu").exists()
+    assert isinstance(names["figure"], Figure)
+
+
+def test_a_script_becomes_a_notebook_with_output_and_a_page(notebooks, tmp_path, monkeypatch):
+    """By a Jupyter kernel."""
+    script = tmp_path / "line.py"
+    script.write_text(
+        '"""A line.\n\nFrom 0 to 1.\n"""\n\nfrom matplotlib import pyplot as plt\n\n'
+        'figure = plt.figure()\nfigure.gca().plot([0, 1])\nprint("drawn")\n'
+    )
+    plain = notebooks.notebook_of(script)
+    nbformat.validate(plain)
+    executed = notebooks.execute(plain, tmp_path)
+    monkeypatch.setattr(notebooks, "EXECUTED", tmp_path)
+    monkeypatch.setattr(notebooks, "scripts", lambda: {"line": script})
+    nbformat.write(executed, tmp_path / "line.ipynb")
+    files = dict(notebooks.files_of_scripts())
+    assert files["line.md"].startswith("# A line\n\n*[This page as a notebook](line.ipynb).*")
+    assert "```text\ndrawn\n```" in files["line.md"]
+    assert "](line-1.png)" in files["line.md"]
+    assert files["line-1.png"].startswith(b"\x89PNG")
+    # Output of code that has changed since is left out.
+    script.write_text(script.read_text().replace("drawn", "finished"))
+    assert set(dict(notebooks.files_of_scripts())) == {"line.md", "line.ipynb"}
+
+
+def test_notebooks_of_all_problems_solve_and_plot(notebooks):
+    paths = notebooks.problems().values()
+    assert len(paths) >= 38
+    for path in paths:
+        _, enable_x64, problem, solve, plot = notebooks.notebook_of(path).cells
+        code = "\n".join(cell.source for cell in (enable_x64, problem, solve, plot))
+        compile(code, path.name, "exec")
+        assert ("kp.march" in solve.source) == ("windows" in problem.source)
+
+
+def test_formulas_of_docstrings_are_typeset(notebooks):
+    from gallery import typeset
+
+    html = typeset("    u_xx' + 2 e^(-t) = sin ωt in π < x,    u = 0 on it")
+    assert html == (
         '<p class="equation"><span><i>u</i><sub><i>xx</i></sub>\u2032 + 2 '
         "<i>e</i><sup>\u2212<i>t</i></sup> = sin <i>ω</i><i>t</i> in π &lt; <i>x</i>,</span>&emsp;"
         "<span><i>u</i> = 0 on it</span></p>"
     )
 
 
-SCRIPTS = sorted(path.stem for path in (ROOT / "examples").glob("*.py"))
+def test_pages_of_the_site_contain_every_problem_and_example(notebooks):
+    from gallery import files_of_gallery
+
+    problems, scripts = dict(files_of_gallery()), dict(notebooks.files_of_scripts())
+    navigation = (ROOT / "mkdocs.yml").read_text()
+    for address in (*problems, *scripts):
+        assert not address.endswith(".md") or f" {address}\n" in navigation
+    pages = "\n".join(text for address, text in problems.items() if address.endswith(".md"))
+    for address in notebooks.problems():
+        assert f"({address.removeprefix('gallery/')}.ipynb)" in pages
+    for path in notebooks.EXAMPLES.glob("*.py"):
+        assert f"]({path.stem}.md)" in problems["gallery/index.md"]
+        assert notebooks.code_of(path.read_text()).strip() in scripts[f"gallery/{path.stem}.md"]
+
+
+EXAMPLES = sorted(path.stem for path in (ROOT / "examples").glob("*.py"))
 QUICK = ("plate",)
-"""Scripts that are run by every CI; the others take longer."""
+"""Examples that every CI runs."""
 
 
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in SCRIPTS],
+    [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in EXAMPLES],
 )
-def test_scripts_of_the_gallery_print_what_their_pages_show(gallery, name, tmp_path, monkeypatch):
-    pytest.importorskip("matplotlib.pyplot").switch_backend("Agg")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(gallery, "GALLERY", tmp_path)
-    made = gallery.page(ROOT / "examples" / f"{name}.py")
-    assert words(made) == words((DOCS / "gallery" / f"{name}.md").read_text())
-    assert {path.name for path in tmp_path.glob("*.png")} == set(
-        re.findall(r"\]\((\S+png)\)", made)
-    )
+def test_examples_run_and_draw(notebooks, name, monkeypatch, capsys):
+    monkeypatch.chdir(notebooks.EXAMPLES)
+    names = run_cells(notebooks.notebook_of(notebooks.EXAMPLES / f"{name}.py"))
+    assert capsys.readouterr().out
+    assert any(isinstance(value, Figure) for value in names.values())
 
 
 PAGES = ("accuracy", "faq", "shapes", "transformations")
@@ -131,9 +150,7 @@ PAGES = ("accuracy", "faq", "shapes", "transformations")
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_code_of_pages_runs_and_prints_what_they_show(name, capsys, tmp_path, monkeypatch):
-    pytest.importorskip("matplotlib.pyplot").switch_backend("Agg")
-    monkeypatch.chdir(tmp_path)
+def test_code_of_pages_runs_and_prints_what_they_show(name, capsys):
     text, names = (DOCS / f"{name}.md").read_text(), {}
     found = re.findall(r"```python\n(.*?)```(?:\n\n```text\n(.*?)\n```)?", text, flags=re.DOTALL)
     assert found
@@ -150,7 +167,10 @@ def test_code_of_pages_runs_and_prints_what_they_show(name, capsys, tmp_path, mo
 def test_scripts_beside_those_of_other_libraries(problem, capsys, monkeypatch):
     """They print what their page shows, and agree with the others."""
     scripts = ROOT / "benchmarks" / "peers" / "side_by_side"
-    libraries = json.loads((ROOT / "results" / "side-by-side.json").read_text())["cases"][problem]
+    lines = (ROOT / "results" / "side-by-side.jsonl").read_text().splitlines()
+    libraries = {
+        line["library"]: line for line in map(json.loads, lines) if line["problem"] == problem
+    }
     shown = (DOCS / "coming-from.md").read_text()
     assert all(f"/side_by_side/{problem}_{library}.py" in shown for library in libraries)
     monkeypatch.chdir(scripts)
@@ -162,6 +182,11 @@ def test_scripts_beside_those_of_other_libraries(problem, capsys, monkeypatch):
     for library, found in libraries.items():
         apart = abs(first_number(said) - first_number(found["printed"]))
         assert apart < tolerances.get(library, 2e-3), library
+
+
+def words(text: str) -> list[str]:
+    """Return the words without numbers, whose last digits depend on the machine."""
+    return re.findall(r"[^\W\d]{2,}", re.sub(r"[-+]?\d[\d.]*(?:e[-+]?\d+)?", " ", text))
 
 
 def first_number(text: str) -> float:

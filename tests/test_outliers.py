@@ -25,7 +25,7 @@ def fitted(noise, spoiled=True, count=30, places=None):
 
 
 def test_the_mode_is_that_of_students_density():
-    problem, x, y = fitted(kp.StudentT(0.05, degrees=3.0))
+    problem, x, y = fitted(kp.StudentT(0.05, df=3.0))
     solution = kp.solve(problem)
     matrix = np.exp(-((x - x.T) ** 2) / (2 * 0.3**2))
     root = np.linalg.cholesky(matrix + 1e-10 * np.eye(len(x)))
@@ -40,7 +40,7 @@ def test_the_mode_is_that_of_students_density():
     # The noise that each datum was given is that of its residual.
     r = np.asarray(solution["u"](x)) - y
     expected = 0.05 * np.sqrt((3.0 + (r / 0.05) ** 2) / 4.0)
-    np.testing.assert_allclose(solution.blocks[0].noise, expected, rtol=0.02)
+    np.testing.assert_allclose(solution.point_sets[0].noise, expected, rtol=0.02)
 
 
 def test_outliers_do_little_harm():
@@ -79,7 +79,7 @@ def test_learning_and_posterior_with_outliers(averages):
         fields=[kp.Field("u", 1.0 * kp.Gaussian(0.3)), kp.Field("f", 10.0 * kp.Gaussian(0.4))],
     )
     learned = kp.learn(problem, {"equation": 30, "ends": 2})
-    noise = np.asarray(learned.solution.blocks[2].noise)
+    noise = np.asarray(learned.solution.point_sets[2].noise)
     assert noise[11] > 0.3
     assert np.median(noise) < 0.015
     posterior = kp.posterior(learned)
@@ -93,11 +93,11 @@ def test_mistakes_with_outliers_are_refused():
     for scale in (0.0, -1.0, np.inf, [[1.0]]):
         with pytest.raises(kp.InputError, match="StudentT"):
             kp.StudentT(scale)
-    with pytest.raises(kp.InputError, match="degrees"):
-        kp.StudentT(0.1, degrees=0.0)
-    with pytest.raises(kp.InputError, match="on points of their own"):
+    with pytest.raises(kp.InputError, match="df must be positive"):
+        kp.StudentT(0.1, df=0.0)
+    with pytest.raises(kp.InputError, match="requires user-supplied points"):
         kp.Condition("equation", LINE.interior, lambda x, u: u.value, noise=kp.StudentT(0.1))
     problem, *_ = fitted(kp.StudentT(0.05))
     discretization = kp.discretize(problem)
-    with pytest.raises(kp.InputError, match="not for jit"):
-        jax.jit(lambda d: kp.solve(d).code)(discretization)
+    with pytest.raises(kp.InputError, match="not supported inside jit"):
+        jax.jit(lambda d: kp.solve(d).result_code)(discretization)

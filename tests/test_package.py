@@ -82,16 +82,21 @@ def test_readme_in_a_new_environment(built, tmp_path):
     assert "Solution: converged" in run(python, "readme.py")
     assert (tmp_path / "u.png").read_bytes().startswith(b"\x89PNG")
     command = tmp_path / "env" / "bin" / "kernelpde"
-    assert "64-bit numbers are on" in run(command, "doctor")
+    assert "64-bit numbers: on" in run(command, "doctor")
     assert "burgers" in run(command, "examples")
 
 
 def test_the_house():
-    """No file is longer than 400 lines, and no function than 80 besides what explains it."""
+    """Besides docstrings no file is longer than 400 lines, and no function than 80."""
     for path in SOURCE.rglob("*.py"):
         text = path.read_text()
-        assert len(text.splitlines()) <= 400, path
-        for node in ast.walk(ast.parse(text)):
+        tree = ast.parse(text)
+        documented = (ast.Module, ast.ClassDef, ast.FunctionDef)
+        nodes = [node for node in ast.walk(tree) if isinstance(node, documented)]
+        docstrings = [ast.get_docstring(node, clean=False) or "" for node in nodes]
+        lines = len(text.splitlines()) - sum(len(text.splitlines()) for text in docstrings)
+        assert lines <= 400, path
+        for node in ast.walk(tree):
             if isinstance(node, ast.FunctionDef):
                 explained = len((ast.get_docstring(node, clean=False) or "").splitlines())
                 assert (node.end_lineno or 0) - node.lineno + 1 - explained <= 80, node.name

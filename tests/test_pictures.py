@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 import kernelpde as kp
-from kernelpde.drawing import Panel, draw_panels
-from kernelpde.gauss_newton import grid_of
-from kernelpde.geometry import Grid, grid_over
-from kernelpde.notebooks import as_html
+from kernelpde.geometry import Grid, make_grid
+from kernelpde.plotting import Panel, draw_panels, figure_to_html
+from kernelpde.problem import problem_grid
 
 matplotlib = pytest.importorskip("matplotlib")
 matplotlib.use("Agg")
@@ -66,8 +65,8 @@ def test_plane_shows_values_errors_residuals_and_points(square):
     assert shown.get_xlabel() == "x [m]"
     assert shown.get_ylabel() == "y"
     marked = {line.get_label(): line.get_xydata() for line in shown.get_lines()}
-    np.testing.assert_array_equal(marked["equation"], square.blocks[0].points)
-    np.testing.assert_array_equal(marked["boundary"], square.blocks[1].points)
+    np.testing.assert_array_equal(marked["equation"], square.point_sets[0].points)
+    np.testing.assert_array_equal(marked["boundary"], square.point_sets[1].points)
     assert any(bar.get_ylabel() == "u [K]" for axis in figure.axes for bar in axis.child_axes)
 
 
@@ -86,7 +85,7 @@ def test_outside_the_domain_nothing_is_drawn():
 def test_a_field_of_a_part_is_drawn_in_that_part():
     disc = kp.Ball((0, 0), 0.5)
     around = kp.Box(x=(-1, 1), y=(-1, 1)) - disc
-    outer = kp.united([around[f"{name}={end}"] for name in "xy" for end in (-1, 1)])
+    outer = kp.union([around[f"{name}={end}"] for name in "xy" for end in (-1, 1)])
     problem = kp.Problem(
         kp.Condition("around", around.interior, lambda x, u: u.laplacian),
         kp.Condition("disc", disc.interior, lambda x, v: v.laplacian - 1),
@@ -125,18 +124,18 @@ def test_line_shows_reference_and_band():
 
 def test_slices_hold_the_rest_in_the_middle_or_where_asked():
     problem = poisson(kp.Box(x=(0, 1), y=(0, 1), z=(0, 4)))
-    assert grid_of(problem, 5, free=2).held == {"z": 2.0}
-    grid = grid_of(problem, 5, {"x": 0.25}, free=2)
-    assert grid.held == {"x": 0.25}
+    assert problem_grid(problem, 5, free=2).fixed == {"z": 2.0}
+    grid = problem_grid(problem, 5, {"x": 0.25}, free=2)
+    assert grid.fixed == {"x": 0.25}
     np.testing.assert_array_equal(grid.points[:, 0], 0.25)
     assert grid.shape == (5, 5)
     lasting = poisson(kp.Box(t=(0, 1), x=(0, 2), y=(0, 4), time="t"))
-    assert grid_of(lasting, 5, free=2).held == {"t": 0.5}
-    assert grid_of(lasting, 5, {"t": 1.0}, free=1).held == {"t": 1.0, "y": 2.0}
-    with pytest.raises(kp.InputError, match="no coordinate w"):
-        grid_of(problem, 5, {"w": 0.0})
-    with pytest.raises(kp.InputError, match="at least 2 numbers"):
-        grid_over([problem.conditions[0].region], ("x", "y", "z"), 1)
+    assert problem_grid(lasting, 5, free=2).fixed == {"t": 0.5}
+    assert problem_grid(lasting, 5, {"t": 1.0}, free=1).fixed == {"t": 1.0, "y": 2.0}
+    with pytest.raises(kp.InputError, match="unknown coordinate 'w'"):
+        problem_grid(problem, 5, {"w": 0.0})
+    with pytest.raises(kp.InputError, match="at least 2 for each of 3"):
+        make_grid([problem.conditions[0].region], ("x", "y", "z"), 1)
 
 
 def test_learning_and_solving_draw_their_records():
@@ -202,7 +201,7 @@ def test_recorded_residuals_are_those_at_validation_points():
     """Against the solution of the same kernel at the training points, looked at elsewhere."""
     problem = poisson(kp.Box(x=(0, 1), y=(0, 1)))
     training = {"equation": 50, "boundary": 30}
-    solver = kp.Dense(nugget=1e-10, refinement=0)
+    solver = kp.Dense(nugget=1e-10, refinement_sweeps=0)
     found = kp.learn(problem, training, throw=False, max_steps=4, linear_solver=solver)
     solution = kp.solve(found.problem, training, linear_solver=solver, throw=False)
     elsewhere = problem.collocate(training, seed=1_000_003)[0].points
@@ -212,9 +211,9 @@ def test_recorded_residuals_are_those_at_validation_points():
 
 
 def test_lengthscales_are_drawn_or_said_not_to_vary(square):
-    with pytest.raises(kp.InputError, match="Gibbs kernels have"):
+    with pytest.raises(kp.InputError, match="Use a Gibbs kernel"):
         square.plot_lengthscales()
-    field = kp.Bumps((0.3,), ((0.0, 1.0), (0.0, 1.0)), (2, 2))
+    field = kp.BumpLengthscale((0.3,), ((0.0, 1.0), (0.0, 1.0)), (2, 2))
     problem = poisson(kp.Box(x=(0, 1), y=(0, 1))).with_kernels((kp.Gibbs(field),))
     solution = kp.solve(problem, {"equation": 40, "boundary": 24}, throw=False)
     axis = by_title(solution.plot_lengthscales(), "lengthscale of u")
@@ -244,7 +243,7 @@ def test_results_show_themselves_in_notebooks():
         assert b64decode(picture).startswith(b"\x89PNG")
     assert pyplot.get_fignums() == before
 
-    def refused():
+    def refused(**options):
         raise kp.InputError("There is nothing to draw.")
 
-    assert as_html("a < b", refused) == "<pre>a &lt; b</pre>"
+    assert figure_to_html("a < b", refused) == "<pre>a &lt; b</pre>"

@@ -9,12 +9,12 @@ import scipy.stats
 
 import kernelpde as kp
 from kernelpde.gallery import darcy, source, string
-from kernelpde.inference._hyperparameters import design
+from kernelpde.inference import central_composite_design
 
 LINE = kp.Box(x=(0, 1))
 
 # Most data here are made up, and no prior expects them.
-pytestmark = pytest.mark.filterwarnings("ignore:posterior. Error bars are not to be trusted")
+pytestmark = pytest.mark.filterwarnings("ignore:posterior. Standard deviations may be unreliable")
 
 
 def bent(x, u, load):
@@ -34,7 +34,7 @@ def cubic(nugget=0.0):
         kp.Condition("data", where, seen, noise=np.linspace(0.05, 0.1, 8), data={"y": y}),
         fields=[kp.Field("u", kp.Polynomial(3)), kp.Parameter("load", 0.5, 2.0)],
     )
-    solution = kp.solve(problem, linear_solver=kp.Dense(nugget=nugget, refinement=0))
+    solution = kp.solve(problem, linear_solver=kp.Dense(nugget=nugget, refinement_sweeps=0))
 
     # Weights: (1 + xy)³ = Σ φⱼ(x) φⱼ(y), φ = (1, √3 x, √3 x², x³), and q = 0.5 + 2 w₄.
     def values(x):
@@ -92,20 +92,20 @@ def test_joint_samples_have_mean_and_covariance():
     solution, values, mean, covariance = cubic()
     posterior = kp.posterior(solution)
     x = np.linspace(0, 1, 4)[:, None]
-    drawn = posterior.samples({"u": x, "load": None}, jax.random.key(0), 20_000)
+    drawn = posterior.sample({"u": x, "load": None}, jax.random.key(0), 20_000)
     both = np.concatenate([drawn["u"], np.asarray(drawn["load"])[:, None]], axis=1)
     phi = np.concatenate([values(x[:, 0]), [[0, 0, 0, 0, 2.0]]])
     exact = phi @ covariance @ phi.T
     scale = np.sqrt(np.diag(exact))
     assert np.max(np.abs(both.mean(0) - phi @ mean - [0, 0, 0, 0, 0.5]) / scale) < 0.03
     assert np.max(np.abs(np.cov(both.T) - exact) / np.outer(scale, scale)) < 0.03
-    alone = posterior["u"].samples(x, jax.random.key(1), 20_000)
+    alone = posterior["u"].sample(x, jax.random.key(1), 20_000)
     assert np.max(np.abs(np.cov(alone.T) - exact[:4, :4]) / np.outer(scale, scale)[:4, :4]) < 0.03
 
 
 def test_chi_squared_is_that_of_the_residuals():
     example = darcy(0.2)
-    solver = kp.Dense(nugget=1e-10, refinement=0)
+    solver = kp.Dense(nugget=1e-10, refinement_sweeps=0)
     solution = kp.solve(example.problem, {"equation": 250, "boundary": 60}, linear_solver=solver)
     found = kp.posterior(solution).chi_squared
     assert set(found) == {"data"}
@@ -118,13 +118,13 @@ def test_many_deviations_are_as_good_as_one_by_one():
     solution = kp.solve(
         example.problem,
         {"equation": 200, "boundary": 60},
-        linear_solver=kp.Dense(1e-10, refinement=0),
+        linear_solver=kp.Dense(1e-10, refinement_sweeps=0),
     )
     posterior = kp.posterior(solution)
     places = np.random.default_rng(0).random((1500, 2))
     for field in ("u", "f"):
         functionals = posterior[field].functionals(places)
-        exact = np.asarray(posterior.exact_std(functionals))
+        exact = np.asarray(posterior.components[0].exact_std(functionals))
         many = np.asarray(posterior.std(functionals))
         np.testing.assert_allclose(many, exact, rtol=0.011, atol=1e-7 * exact.max())
 
@@ -135,7 +135,7 @@ def test_intervals_of_a_number_cover_it():
     for seed in range(60):
         example = string(seed=seed)
         solution = kp.solve(
-            example.problem, example.points, linear_solver=kp.Dense(1e-10, refinement=0)
+            example.problem, example.points, linear_solver=kp.Dense(1e-10, refinement_sweeps=0)
         )
         load = kp.posterior(solution).parameters["load"]
         low, high = load.interval()
@@ -164,7 +164,7 @@ def test_amplitude_is_calibrated_without_noise():
 
 def test_the_next_measurement_is_the_one_whose_refit_leaves_least():
     example = string(observations=3)
-    solver = kp.Dense(1e-10, refinement=0)
+    solver = kp.Dense(1e-10, refinement_sweeps=0)
     solution = kp.solve(example.problem, example.points, linear_solver=solver)
     posterior = kp.posterior(solution)
     candidates, grid = np.linspace(0.1, 0.9, 5)[:, None], np.linspace(0, 1, 11)[:, None]
@@ -209,15 +209,20 @@ def test_refined_points_go_where_the_residual_is_large(by):
     options = {"linear_solver": kp.Dense(1e-10), "throw": False}
     even = kp.solve(problem, {"equation": 24, "ends": 2}, **options)
     refined = kp.refine(
-        problem, {"equation": 8, "ends": 2}, condition="equation", to=24, by=by, **options
+        problem,
+        {"equation": 8, "ends": 2},
+        condition="equation",
+        target_count=24,
+        indicator=by,
+        **options,
     )
-    assert refined.blocks[0].count == 24
+    assert refined.point_sets[0].rows_per_equation == 24
     if by == "residual":
-        near = np.abs(np.asarray(refined.blocks[0].points) - 0.7) < 0.1
+        near = np.abs(np.asarray(refined.point_sets[0].points) - 0.7) < 0.1
         assert np.mean(near) > 0.35
         assert error(refined) < 0.4 * error(even)
-    with pytest.raises(kp.InputError, match="nothing to add"):
-        kp.refine(problem, {"equation": 8, "ends": 2}, condition="equation", to=8)
+    with pytest.raises(kp.InputError, match="must exceed the initial number of points, 8; got 8"):
+        kp.refine(problem, {"equation": 8, "ends": 2}, condition="equation", target_count=8)
 
 
 def test_hyperparameters_that_are_not_known_widen_the_posterior():
@@ -231,14 +236,14 @@ def test_hyperparameters_that_are_not_known_widen_the_posterior():
     learned = kp.learn(problem)
     assert learned.solution is not None
     posterior = kp.posterior(learned)
-    assert posterior.lost == 0.0
+    assert posterior.failed_weight == 0.0
     grid = np.linspace(-0.3, 1.3, 30)[:, None]
     single = kp.posterior(learned.solution)
     assert np.mean(posterior["u"].std(grid)) > np.mean(single["u"].std(grid))
     # By another route: each member alone, with scipy's quadrature of its density.
     weights, place = posterior.weights, posterior["u"].functionals(grid[3:4])
-    means = np.array([float(m.mean(place)[0]) for m in posterior.members])
-    spreads = np.array([float(m.std(place)[0]) for m in posterior.members])
+    means = np.array([float(m.mean(place)[0]) for m in posterior.components])
+    spreads = np.array([float(m.std(place)[0]) for m in posterior.components])
 
     def density(value):
         return float(weights @ scipy.stats.norm.pdf(value, means, spreads))
@@ -252,13 +257,11 @@ def test_hyperparameters_that_are_not_known_widen_the_posterior():
         lambda v: v * density(v), means.min() - reach, means.max() + reach, limit=200
     )[0]
     np.testing.assert_allclose(posterior["u"].mean(grid[3:4]), [mean], atol=1e-7)
-    drawn = np.asarray(posterior["u"].samples(grid, jax.random.key(1), 20_000))
+    drawn = np.asarray(posterior["u"].sample(grid, jax.random.key(1), 20_000))
     covariance = np.asarray(posterior["u"].covariance(grid))
     np.testing.assert_allclose(np.sqrt(np.diagonal(covariance)), posterior["u"].std(grid))
     scale = np.sqrt(np.outer(np.diagonal(covariance), np.diagonal(covariance)))
     np.testing.assert_allclose(np.cov(drawn.T) / scale, covariance / scale, atol=0.05)
-    with pytest.warns(DeprecationWarning, match="posterior\\(learned\\)"):
-        kp.marginal_posterior(learned, jax.random.key(0), 12)
 
 
 def test_contraction_is_what_data_have_removed_of_the_variance():
@@ -283,7 +286,7 @@ def test_contraction_is_what_data_have_removed_of_the_variance():
 
 def test_values_of_hyperparameters_have_the_moments_of_their_density():
     root = np.random.default_rng(0).normal(size=(4, 4))
-    shifts, weights = design(root @ root.T)
+    shifts, weights = central_composite_design(root @ root.T)
     np.testing.assert_allclose(weights.sum(), 1.0)
     np.testing.assert_allclose(weights @ shifts, np.zeros(4), atol=1e-12)
     np.testing.assert_allclose((shifts.T * weights) @ shifts, root @ root.T, rtol=1e-10)

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from kernelpde.gallery import schrodinger
-from kernelpde.reproduce import median_errors
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -29,8 +28,16 @@ def words(text: str) -> list[str]:
     return re.findall(r"[^\W\d]{2,}", re.sub(r"[-+]?\d[\d.]*(?:e[-+]?\d+)?", " ", text))
 
 
-def results(name: str) -> dict:
-    return json.loads((ROOT / "results" / f"{name}.json").read_text())
+def results(name: str, case: str) -> list[dict]:
+    """The stored runs of one case of a benchmark."""
+    text = (ROOT / "results" / f"{name}.jsonl").read_text()
+    lines = [line for line in map(json.loads, text.splitlines()) if line["case"] == case]
+    assert lines, (name, case)
+    return lines
+
+
+def median(lines: list[dict], figure: str) -> float:
+    return float(np.median([line[figure] for line in lines if figure in line]))
 
 
 @pytest.fixture(autouse=True)
@@ -49,7 +56,7 @@ def test_code_of_the_readme(capsys, tmp_path):
     assert "Solution: converged" in shown
     (printed,) = re.findall(r"```text\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
     assert words(shown) == words(printed)
-    assert float(re.search(r"u: (\S+) rms", shown)[1]) <= 1e-3
+    assert float(re.search(r"estimated error (\S+)", shown)[1]) <= 1e-3
     value, error = map(float, re.search(r"\[(\S+)\] ± \[(\S+)\]", shown).groups())
     assert abs(value - CENTER) <= 3 * error
     assert (tmp_path / "u.png").stat().st_size > 10_000
@@ -89,7 +96,7 @@ def test_code_of_systems(capsys):
         exec(compile(block, "systems.md", "exec"), names)
     exact = schrodinger().references["h"](np.array([[0.7, 0.0]]))
     assert abs(names["evolution"]["h"]([[0.7, 0.0]]) - exact) < 0.1
-    assert repr(names["other"]) == repr(names["problem"])
+    assert repr(names["reloaded"]) == repr(names["problem"])
     u, v = (SimpleNamespace(value=value, d=lambda *_: 0.0) for value in (0.5, 2.0))
     np.testing.assert_allclose(names["equation"](None, u, v), (2.0 - 0.02, -2.0 + 0.2))
 
@@ -102,35 +109,29 @@ def test_code_of_long_runs(tmp_path):
     learned = names["learned"]
     assert len(lines) == len(learned.evaluations) + len(learned.history)
     where = np.array([[0.25], [0.75]])
-    with np.load(tmp_path / "u.npz") as found:
-        np.testing.assert_array_equal(found["u"], learned.solution["u"](where))
-    assert repr(names["again"]) == repr(learned.problem)
+    np.testing.assert_array_equal(names["values"], learned.solution["u"](where))
+    assert repr(names["problem"]) == repr(learned.problem)
 
 
 def test_figures_of_inverse_problems_are_those_of_the_last_measurement():
-    report = results("inverse-darcy")["cases"]
-    for page in (ROOT / "README.md", DOCS / "inverse.md"):
-        text = page.read_text()
-        for count in (60, 180):
-            case = report[f"learned, {count} observations"]
-            figures = f"| {case['median l2 of u']:.1e} | {case['median relative of a']:.3f} |"
-            assert figures in text, (page.name, count)
+    text = (DOCS / "inverse.md").read_text()
+    for count in (60, 180):
+        runs = results("inverse", f"darcy: learned, {count} observations")
+        figures = f"| {median(runs, 'u l2'):.1e} | {median(runs, 'a relative'):.3f} |"
+        assert figures in text, count
 
 
-def test_figures_are_those_of_the_last_measurement():
-    report = results("accuracy")
-    text = (ROOT / "README.md").read_text()
-    for name in ("uniform, refinement 0", "uniform, refinement 2", "halton, refinement 2"):
-        assert f"| {report['errors'][name]['l2']['median']:.1e} |" in text, name
-
-
-def test_the_error_of_the_animation_is_that_of_the_last_measurement():
-    runs = results("peers")["runs"]
-    ours = [r for r in runs if (r["method"], r["problem"]) == ("kernelpde", "burgers-periodic")]
-    errors = [r["error"] for r in ours]
-    assert len(errors) == 5
-    text = (ROOT / "README.md").read_text()
-    assert f"relative error {np.median(errors):.1e} (`kernelpde solve burgers-periodic`)" in text
+def test_the_reliability_is_that_of_the_last_measurement():
+    text = (ROOT / "results" / "estimates.jsonl").read_text()
+    lines = [
+        line
+        for line in map(json.loads, text.splitlines())
+        if line["study"] == "accuracy" and line["accuracy"] == 1e-5 and line["seed"] >= 600
+    ]
+    claimed = [line["error"] for line in lines if line["claimed"]]
+    assert max(claimed) <= 1e-5
+    sentence = f"Of {len(lines)} random problems not used for tuning, {len(claimed)} reach"
+    assert sentence in (ROOT / "README.md").read_text()
 
 
 LEARNED = {
@@ -147,8 +148,8 @@ LEARNED = {
 def test_learned_figures_are_those_of_the_last_reproduction():
     lines = (ROOT / "README.md").read_text().splitlines()
     for label, (name, case, keys) in LEARNED.items():
-        runs = results(f"reproduce-{name}")["cases"][case]
-        figures = ", ".join(f"{median_errors(runs)[key]:.1e}" for key in keys)
+        runs = results("reproduce", f"{name}: {case}")
+        figures = ", ".join(f"{median(runs, key):.1e}" for key in keys)
         (line,) = [line for line in lines if line.startswith(f"| {label} |")]
         assert line.split("|")[3].strip() == figures, label
 
@@ -157,30 +158,25 @@ def test_figures_of_pages_come_from_results(monkeypatch):
     monkeypatch.setattr(sys, "path", [str(DOCS), *sys.path])
     from hooks import with_figures
 
-    step = results("learning-speed")["step at M = 1200"]["ratio"]
-    shown = with_figures("a {{ learning-speed > step at M = 1200 > ratio | .3f }} b", "page")
-    assert shown == f"a {step:.3f} b"
-    runs = results("reproduce-burgers")["cases"]["learned"]
-    entry = "{{ reproduce-burgers > cases > learned > max > errors > u > l2 | .2e }}"
-    assert with_figures(entry, "page") == f"{max(r['errors']['u']['l2'] for r in runs):.2e}"
+    (step,) = results("speed", "learning step, 1200 rows")
+    entry = '{{ speed: case="learning step, 1200 rows" > ratio | .3f }}'
+    assert with_figures(f"a {entry} b", "page") == f"a {step['ratio']:.3f} b"
+    runs = results("reproduce", "burgers: learned")
+    worst = '{{ reproduce: case="burgers: learned" > u l2 | max | .2e }}'
+    assert with_figures(worst, "page") == f"{max(run['u l2'] for run in runs):.2e}"
+    first = '{{ reproduce: case="burgers: learned", seed=0 > u l2 | .2e }}'
+    assert with_figures(first, "page") == f"{runs[0]['u l2']:.2e}"
+    with pytest.raises(ValueError, match=r"5 lines.*median"):
+        with_figures(worst.replace("max | ", ""), "page")
     with pytest.raises(FileNotFoundError, match="never-measured"):
         with_figures("{{ never-measured > ratio | .1f }}", "page")
-    with pytest.raises(KeyError, match="step at M = 1300"):
-        with_figures("{{ learning-speed > step at M = 1300 | .1f }}", "page")
+    with pytest.raises(KeyError, match=r"no line.*learning step, 1200 rows"):
+        with_figures(entry.replace("1200", "1300"), "page")
+    with pytest.raises(KeyError, match="ratio"):
+        with_figures(entry.replace("> ratio", "> share"), "page")
     monkeypatch.setattr("hooks.PRESENT", "0.2.3")
-    with pytest.raises(
-        ValueError, match=r"learning-speed\.json, which version 0\.1.*measure again"
-    ):
-        with_figures("{{ learning-speed > step at M = 1200 > ratio | .3f }}", "page")
+    with pytest.raises(ValueError, match=r"version 0\.1.*python -m benchmarks speed learning"):
+        with_figures(entry, "page")
     monkeypatch.setattr("hooks.PRESENT", "0.1.3")
     for page in DOCS.glob("*.md"):
         assert "{{" not in with_figures(page.read_text(), page.name), page
-
-
-@pytest.mark.parametrize("script", sorted((ROOT / "examples").glob("*.py")), ids=lambda p: p.stem)
-def test_gallery_pages_show_their_scripts(script):
-    page = (DOCS / "gallery" / f"{script.stem}.md").read_text()
-    code = re.sub(r'^""".*?"""\n+', "", script.read_text(), flags=re.DOTALL)
-    assert f"```python\n{code}```" in page
-    for picture in re.findall(r"!\[.*\]\((.*)\)", page):
-        assert (DOCS / "gallery" / picture).stat().st_size > 10_000

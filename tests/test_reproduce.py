@@ -70,7 +70,7 @@ def test_each_part_runs_and_learning_pays(name, tmp_path):
         assert all(f"{published:.2e}" in text for published in case.published.values())
     drawn = "chart" if PARTS[name].figure_only else "solution"
     assert f"reproduce-{name}-{drawn}.png" in text
-    assert "A quick run" in text
+    assert "kernelpde reproduce --quick" in text
 
 
 def finished(name: str, quick: bool = False) -> dict:
@@ -91,7 +91,7 @@ def test_finished_parts_are_loaded_and_not_computed_again(tmp_path, monkeypatch)
         del runs[5:]
     path.write_text(json.dumps(report))
     said: list[str] = []
-    reproduce(["burgers"], out=tmp_path, say=said.append)
+    reproduce(["burgers"], out=tmp_path, log=said.append)
     assert said == []
     assert json.loads(path.read_text()) == report
     text = (tmp_path / "reproduce.md").read_text()
@@ -100,12 +100,12 @@ def test_finished_parts_are_loaded_and_not_computed_again(tmp_path, monkeypatch)
 
 def test_quick_and_full_results_do_not_mix(tmp_path):
     (tmp_path / "reproduce-eikonal.json").write_text(json.dumps(finished("eikonal", quick=True)))
-    with pytest.raises(kp.InputError, match="holds a quick run; use another --out"):
+    with pytest.raises(kp.InputError, match=r"contains a quick run. Use another --out"):
         reproduce(["burgers"], out=tmp_path)
     (tmp_path / "reproduce-eikonal.json").write_text("{}")
     with pytest.raises(kp.InputError, match="not a results file"):
         reproduce(["eikonal"], out=tmp_path)
-    with pytest.raises(kp.InputError, match="unknown part 'navier'; there are sensitivity"):
+    with pytest.raises(kp.InputError, match="unknown part 'navier'; expected one of sensitivity"):
         reproduce(["navier"], out=tmp_path)
 
 

@@ -5,14 +5,16 @@ import numpy as np
 import pytest
 
 import kernelpde as kp
-from kernelpde.functionals import Frame, Term
-from kernelpde.problem import Equation, trace_residual
+from kernelpde.functionals import CoordinateFrame, Term
+from kernelpde.problem import ResidualTracer, Unknowns, trace_residual
 
-FRAME = Frame(("t", "x", "y"), (1, 2))
+FRAME = CoordinateFrame(("t", "x", "y"), (1, 2))
 
 
 def traced(function, fields=("u", "v"), has_normals=False, data=None):
-    return trace_residual(Equation("test", function, fields, FRAME, has_normals, data or {}))[0]
+    unknowns = Unknowns(tuple(kp.Field(name, kp.Gaussian(1.0)) for name in fields))
+    tracer = ResidualTracer("test", function, unknowns, FRAME, has_normals, data or {})
+    return trace_residual(tracer)[0]
 
 
 def value(field):
@@ -36,9 +38,9 @@ def test_fields_are_matched_by_name_and_not_by_order():
 
 def test_each_equation_has_only_its_own_terms():
     residual = traced(lambda p, u, v: (u.d("t") - u.value * v.value, v.d("x", "y")))
-    assert len(residual.components) == 2
-    first = {residual.terms[t] for t in residual.components[0]}
-    second = {residual.terms[t] for t in residual.components[1]}
+    assert len(residual.equation_terms) == 2
+    first = {residual.terms[t] for t in residual.equation_terms[0]}
+    second = {residual.terms[t] for t in residual.equation_terms[1]}
     assert first == {Term(0, ((1, 0, 0),)), value(0), value(1)}
     assert second == {Term(1, ((0, 1, 1),))}
     assert {residual.terms[t] for t in residual.nonlinear} == {value(0), value(1)}
@@ -116,13 +118,13 @@ def test_linearization_against_finite_differences():
         (lambda p, u: jnp.ones((2, 2)) * u.value, r"must return a number.*got shape \(2, 2\)"),
         (lambda p, u: (), "must return a number"),
         (lambda p, u: u.d("z"), "Unknown coordinate 'z'; the domain has 't', 'x', 'y'"),
-        (lambda p, u: u.d(3), "Coordinate number 3 does not exist; the domain has 3"),
+        (lambda p, u: u.d(3), "Coordinate index 3 is out of range; the domain has 3"),
         (lambda p, w: w.value, "argument 'w', but the problem has fields 'u', 'v'"),
         (lambda p, u: p[0], "uses no field"),
         (lambda p, u: (u.value, p[0]), "component 1 of its residual uses no field"),
         (lambda p, u: 1j * u.value, "component 0 of its residual uses no field"),
-        (lambda p, u: u.normal_derivative, "normal_derivative needs normals"),
-        (lambda *args: args[1].value, "takes the point and then fields or data by name"),
+        (lambda p, u: u.normal_derivative, "normal_derivative requires normals"),
+        (lambda *args: args[1].value, "function of the point and then of fields or data by name"),
     ],
 )
 def test_bad_residuals_are_refused(residual, message):

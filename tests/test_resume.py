@@ -37,7 +37,7 @@ def interrupted(path: Path, after: int, **options) -> None:
         learned(path, callback=callback, **options)
 
 
-def learned(path: Path | None, **options) -> kp.Learned:
+def learned(path: Path | None, **options) -> kp.LearningResult:
     example = options.pop("example", elliptic(1.0))
     training = options.pop("training", TRAINING)
     method = kp.learning.Bilevel(tolerance=1e-9, **options.pop("method", {}))
@@ -47,14 +47,14 @@ def learned(path: Path | None, **options) -> kp.Learned:
 
 PLANS = {
     "held out": {},
-    "batches": {"validation": kp.HeldOut(batch=20)},
+    "batches": {"validation": kp.HeldOut(batch_size=20)},
     "fresh": {"validation": kp.Resampled()},
     "folds": {"validation": kp.KFold(5)},
-    "standardized batches": {"validation": kp.HeldOut(batch=20, standardized=True)},
+    "standardized batches": {"validation": kp.HeldOut(batch_size=20, standardized=True)},
     "flow": {"validation": kp.learning.KernelFlow()},
     "adam that remembers": {
         "method": {
-            "optimizer": kp.Optax(optax.adam(0.05), steps=3, restart=False),
+            "optimizer": kp.Optax(optax.adam(0.05), max_steps=3, reset_state=False),
             "multistart": False,
         }
     },
@@ -189,7 +189,7 @@ def test_damaged_files_are_refused_or_read_correctly(tmp_path, run_file):
     for content in mutations(run_file, 200):
         path.write_bytes(content)
         try:
-            found = kp.archive.read_archive(path, "kernelpde run", 2)
+            found = kp.io.read_archive(path, "kernelpde checkpoint", 1)
         except kp.InputError as error:
             refused += str(path) in str(error)
         else:
@@ -200,9 +200,9 @@ def test_damaged_files_are_refused_or_read_correctly(tmp_path, run_file):
 
 def rewritten(path: Path, change) -> None:
     """The same run with its facts and arrays changed, and written as a proper file."""
-    facts, arrays = kp.archive.read_archive(path, "kernelpde run", 2)
+    facts, arrays = kp.io.read_archive(path, "kernelpde checkpoint", 1)
     change(facts, arrays)
-    kp.archive.write_archive(path, "kernelpde run", 2, facts, arrays)
+    kp.io.write_archive(path, "kernelpde checkpoint", 1, facts, arrays)
 
 
 WRONG = {
@@ -212,7 +212,9 @@ WRONG = {
     "no state": lambda f, a: f.pop("state"),
     "shape of the state": lambda f, a: a.update({"train.0": np.zeros((3, 1))}),
     "other points": lambda f, a: a.update({"points.equation": a["points.equation"] + 1e-3}),
-    "other equation": lambda f, a: a.update({"probe.equation": a["probe.equation"] + 1}),
+    "other equation": lambda f, a: a.update(
+        {"fingerprint.equation": a["fingerprint.equation"] + 1}
+    ),
     "other fields": lambda f, a: f["problem"].update(fields=["v"]),
     "other settings": lambda f, a: f["settings"].update(tolerance="0.1"),
     "unknown result": lambda f, a: f["state"].update(result="glorious"),
@@ -257,14 +259,14 @@ def test_runs_with_other_numbers_are_refused(tmp_path, what):
 
 def test_other_versions_kinds_and_nothing_are_refused(tmp_path, run_file):
     path = tmp_path / "run.kpde"
-    kp.archive.write_archive(path, "kernelpde run", 3, {}, {})
-    with pytest.raises(kp.InputError, match=r"version 3; this program reads version 2"):
+    kp.io.write_archive(path, "kernelpde checkpoint", 2, {}, {})
+    with pytest.raises(kp.InputError, match=r"version 2; this program reads version 1"):
         learned(path)
-    kp.archive.write_archive(path, "kernelpde solution", 1, {}, {})
-    with pytest.raises(kp.InputError, match="expected a kernelpde run file"):
+    kp.io.write_archive(path, "kernelpde solution", 1, {}, {})
+    with pytest.raises(kp.InputError, match="expected a kernelpde checkpoint file"):
         learned(path)
     path.write_text("hello")
-    with pytest.raises(kp.InputError, match="not a kernelpde run file"):
+    with pytest.raises(kp.InputError, match="not a kernelpde checkpoint file"):
         learned(path)
 
 
@@ -278,10 +280,12 @@ def test_pickles_are_never_loaded(tmp_path, run_file):
     np.save(tmp_path / "bad.npy", np.array([Bad()], dtype=object), allow_pickle=True)
     trace.unlink(missing_ok=True)
     content = (tmp_path / "bad.npy").read_bytes()
-    facts = json.dumps({"kind": "kernelpde run", "version": 2, "facts": {}, "digests": {}})
+    facts = json.dumps(
+        {"kind": "kernelpde checkpoint", "version": 1, "facts": {}, "arrays": ["theta"]}
+    )
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("facts.json", facts)
         archive.writestr("theta.npy", content)
-    with pytest.raises(kp.InputError):
+    with pytest.raises(kp.InputError, match="allow_pickle=False"):
         learned(path)
     assert not trace.exists()

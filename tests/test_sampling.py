@@ -88,7 +88,7 @@ def test_likelihood_is_for_priors_of_ones_own(density):
     x = jnp.log(jnp.asarray([1.1, 1.4]))
     assert float(density.likelihood(given)) == pytest.approx(float(density(x) - density.prior(x)))
     assert float(density.prior(x)) == pytest.approx(-0.5 * float(jnp.sum((x / SPREAD) ** 2)))
-    with pytest.raises(kp.InputError, match="a number for each of"):
+    with pytest.raises(kp.InputError, match="a value for each of"):
         density.likelihood({"speed": jnp.asarray(1.0)})
 
 
@@ -96,10 +96,10 @@ def test_check_of_the_approximation_says_that_it_does_not_hold():
     """Only ratios of such numbers are known well; their density is bent."""
     solution = kp.solve(reaction(fraction), {"equation": 30})
     with pytest.warns(UserWarning, match="not Gaussian"):
-        found = kp.posterior(solution, check=jax.random.key(0))
+        found = kp.posterior(solution, check_key=jax.random.key(0))
     assert found.importance is not None
-    assert found.importance.effective < 0.5
-    assert "sample(found, key)" in found.doubts
+    assert found.importance.effective_sample_size < 0.5
+    assert "sample(result, key)" in found.warnings
 
 
 def by_grid(levels):
@@ -130,7 +130,7 @@ def test_draws_have_the_quantiles_of_the_exact_density(drawn):
     levels = np.array([0.05, 0.25, 0.5, 0.75, 0.95])
     for name, expected in zip(("speed", "half"), by_grid(levels), strict=True):
         below = [np.mean(np.log(samples[name]) < place) for place in expected]
-        scatter = np.sqrt(levels * (1 - levels) / samples.effective[name])
+        scatter = np.sqrt(levels * (1 - levels) / samples.effective_sample_size[name])
         assert np.max(np.abs(below - levels) / scatter) < 4.0
 
 
@@ -138,15 +138,15 @@ def test_draws_say_how_good_they_are(drawn):
     samples, records = drawn
     assert samples.divergences == sum(r.divergences for r in records[-1:])
     assert max(samples.r_hat.values()) < 1.2
-    assert 20 < min(samples.effective.values()) < 1600
+    assert 20 < min(samples.effective_sample_size.values()) < 1600
     assert not samples.converged
-    assert "Draw more" in samples.doubts
-    assert "Not Gaussian" in samples.doubts
+    assert "Increase draws" in samples.warnings
+    assert "Not Gaussian" in samples.warnings
     assert str(records[-1]).startswith("chain 4 of 4: 550 of 550 draws")
     shown = repr(samples)
     assert re.search(r"speed +[\d.]+ +[\d.]+", shown)
     assert samples.interval("speed")[0] < samples.quantile("speed", 0.5)
-    with pytest.raises(kp.InputError, match="unknown number 'sped'"):
+    with pytest.raises(kp.InputError, match="unknown name 'sped'"):
         samples["sped"]
     assert len(samples.plot().axes) == 4
 
@@ -179,10 +179,10 @@ def test_a_linear_problem_has_its_conjugate_posterior():
     # little of s as well.
     assert abs(float(density.mode[0]) + 1.0 - mean) * np.sqrt(precision) < 0.1
     assert float(density.covariance[0, 0]) == pytest.approx(1 / precision, rel=0.02)
-    found = kp.posterior(solution, check=jax.random.key(2))
+    found = kp.posterior(solution, check_key=jax.random.key(2))
     assert found.importance is not None
-    assert found.importance.effective > 0.99
-    assert found.doubts == ""
+    assert found.importance.effective_sample_size > 0.99
+    assert found.warnings == ""
 
 
 def test_outliers_keep_the_weight_that_they_have_at_the_solution():
@@ -191,7 +191,7 @@ def test_outliers_keep_the_weight_that_they_have_at_the_solution():
     data = replace(problem.conditions[2], data={"y": spoiled})
     problem = problem.with_conditions((*problem.conditions[:2], data))
     solution = kp.solve(problem, {"equation": 15, "ends": 2})
-    noise = np.asarray(solution.blocks[2].noise)
+    noise = np.asarray(solution.point_sets[2].noise)
     assert noise[2] > 0.1
     value = jax.jit(kp.log_density(solution))
     missed = [(s * shape - spoiled) / noise for s in (2.8, 3.1)]
@@ -265,7 +265,7 @@ def test_what_has_no_such_density_is_refused():
     solution = kp.solve(problem, {"equation": 15, "ends": 2})
     with pytest.raises(kp.InputError, match="at least 2"):
         kp.sample(solution, jax.random.key(0), chains=1)
-    with pytest.raises(kp.InputError, match="hyperparameters are settled"):
+    with pytest.raises(kp.InputError, match="pass hyperparameters to log_density"):
         kp.sample(kp.log_density(solution), jax.random.key(0), hyperparameters=1.0)
     unfinished = kp.solve(reaction(fraction), {"equation": 30}, max_steps=1, throw=False)
     with pytest.raises(kp.SolveError, match="did not converge"):

@@ -82,7 +82,7 @@ def test_points_and_normals(name, method):
     assert domain.contains(inside.points).all()
     edge = domain.boundary.sample(150, rng(), method)
     # The boundary of a mesh is curved, and what it encloses is made of flat facets.
-    atol, away = max(1e-11, 1.01 * domain.bulge), max(1e-6, 2.1 * domain.bulge)
+    atol, away = max(1e-11, 1.01 * domain.faceting_error), max(1e-6, 2.1 * domain.faceting_error)
     np.testing.assert_allclose(domain.signed_distance(edge.points), 0.0, atol=atol)
     np.testing.assert_allclose(np.linalg.norm(edge.normals, axis=1), 1.0, rtol=1e-13)
     assert (domain.signed_distance(edge.points + away * edge.normals) > 0).all()
@@ -152,24 +152,24 @@ def test_corners_of_polygons_are_known():
 def test_names_of_edges():
     names = ["wall", "outlet", "wall", "wall", "wall", "inlet"]
     domain = kp.Polygon(L_SHAPE, holes=[HOLE], names=names)
-    assert list(domain.pieces) == ["wall", "outlet", "inlet", "hole 1"]
-    assert domain["inlet"].measure == 2.0
+    assert list(domain.boundary_patches) == ["wall", "outlet", "inlet", "hole 1"]
+    assert domain["inlet"].full_measure == 2.0
     points, normals, _ = domain["outlet"].sample(5, rng())
     assert (points[:, 0] == 2).all()
     assert (normals == [1, 0]).all()
-    assert domain.edge(5).measure == 2.0
+    assert domain.edge(5).full_measure == 2.0
     assert repr(domain) == "Polygon(6 vertices, 1 hole)"
 
 
 def test_a_moving_shape():
     # The front x = 1 + t / 2.
     shape = kp.Implicit(lambda t, x: x - 1 - 0.5 * t, time="t", t=(0, 1), x=(0, 2))
-    assert set(shape.pieces) == {"surface", "x=0"}
+    assert set(shape.boundary_patches) == {"surface", "x=0"}
     points, normals, _ = shape["surface"].sample(40, rng())
     np.testing.assert_allclose(points[:, 1], 1 + 0.5 * points[:, 0], rtol=1e-13)
     np.testing.assert_array_equal(normals, np.tile([0.0, 1.0], (40, 1)))
     assert shape.initial.sample(50, rng()).points[:, 1].max() < 1
-    late = shape["surface"].during(0.5, 1.0).sample(40, rng()).points
+    late = shape["surface"].restrict_time(0.5, 1.0).sample(40, rng()).points
     assert late[:, 0].min() > 0.5
     np.testing.assert_allclose(late[:, 1], 1 + 0.5 * late[:, 0], rtol=1e-13)
 
@@ -181,7 +181,7 @@ def test_a_shape_that_lasts():
     assert (points[:, 0] == 1).all()
     assert (normals == [-1, 0, 0]).all()
     assert domain.boundary.sample(50, rng()).normals[:, 0].max() == 0
-    half = domain.boundary.during(2, 3).sample(50, rng()).points
+    half = domain.boundary.restrict_time(2, 3).sample(50, rng()).points
     assert half[:, 0].min() > 2
 
 
@@ -325,10 +325,10 @@ def test_groups_of_gmsh_are_pieces_and_subdomains(tmp_path):
     gmsh_plate(tmp_path / "plate.msh")
     mesh = kp.read_mesh(tmp_path / "plate.msh")
     assert mesh.space.coordinates == ("x", "y")
-    assert set(mesh.pieces) == {"inlet", "hole", "walls"}
+    assert set(mesh.boundary_patches) == {"inlet", "hole", "walls"}
     assert set(mesh.subdomains) == {"steel", "copper"}
-    assert mesh["inlet"].measure == pytest.approx(1.0, rel=1e-12)
-    assert mesh["hole"].measure == pytest.approx(0.4 * np.pi, rel=0.02)
+    assert mesh["inlet"].full_measure == pytest.approx(1.0, rel=1e-12)
+    assert mesh["hole"].full_measure == pytest.approx(0.4 * np.pi, rel=0.02)
     steel, copper = mesh.subdomain("steel"), mesh.subdomain("copper")
     assert copper.volume == pytest.approx(1.0, rel=1e-12)
     assert steel.volume + copper.volume == pytest.approx(mesh.volume, rel=1e-12)
@@ -373,17 +373,20 @@ def test_interfaces():
         np.testing.assert_allclose(
             sample.normals, sign * (sample.points - 0.5) / 0.2, rtol=1e-10, atol=1e-12
         )
-    with pytest.raises(kp.InputError, match="no part of their boundaries in common"):
+    with pytest.raises(kp.InputError, match="have no common boundary"):
         one.interface(kp.Box(x=(3, 4), y=(0, 1)))
 
 
 REFUSED = {
     "open": (lambda p, c: (p, c[1:]), "not closed: 3 edges belong to one triangle"),
-    "flipped": (lambda p, c: (p, np.concatenate([c[:1, ::-1], c[1:]])), "turned differently"),
+    "flipped": (lambda p, c: (p, np.concatenate([c[:1, ::-1], c[1:]])), "oriented inconsistently"),
     "twice": (lambda p, c: (p, np.concatenate([c, c[:1]])), "more than two triangles"),
     "degenerate": (lambda p, c: (p, np.concatenate([c, [[0, 0, 1]]])), "degenerate, the first"),
-    "number": (lambda p, c: (p, np.concatenate([c, [[0, 1, 10**6]]])), "must name vertices from"),
-    "nan": (lambda p, c: (np.where(p == p.max(), np.nan, p), c), "points must be finite"),
+    "number": (
+        lambda p, c: (p, np.concatenate([c, [[0, 1, 10**6]]])),
+        "cells must be indices from 0 to",
+    ),
+    "nan": (lambda p, c: (np.where(p == p.max(), np.nan, p), c), "points hold a NaN"),
 }
 
 
@@ -404,9 +407,12 @@ def test_broken_meshes_are_refused(name):
         (lambda: kp.Polygon(L_SHAPE, names=["a"]), "one name for each of 6 edges"),
         (lambda: kp.Implicit(lambda x, y: x + 9, x=(0, 1), y=(0, 1)).boundary, "has one sign"),
         (lambda: kp.Implicit(lambda x: x, x=(0, 1)), "two or three coordinates"),
-        (lambda: kp.Implicit(lambda x, y: 1.0, x=(0, 1), y=(0, 1)).boundary, "one number for each"),
+        (
+            lambda: kp.Implicit(lambda x, y: 1.0, x=(0, 1), y=(0, 1)).boundary,
+            "one number per point",
+        ),
         (lambda: kp.Extrusion(kp.Ball((0, 0), 1), x=(0, 1)), "neither time nor a coordinate 'x'"),
-        (lambda: kp.Extrusion(kp.Ball((0, 0), 1)), "expected one interval"),
+        (lambda: kp.Extrusion(kp.Ball((0, 0), 1)), "must be one interval"),
         (lambda: kp.read_mesh("nowhere.msh"), "there is no file"),
     ],
 )

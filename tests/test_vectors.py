@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import kernelpde as kp
-from kernelpde.functionals import Frame, Jet
+from kernelpde.functionals import CoordinateFrame, Jet
 
 SQUARE = kp.Box(x=(0, 1), y=(0, 1))
 
@@ -60,7 +60,7 @@ def jets(function, point, normal=None):
 
         return sum(map(along, term.orders))
 
-    frame = Frame(("x", "y", "z")[: len(point)], tuple(range(len(point))))
+    frame = CoordinateFrame(("x", "y", "z")[: len(point)], tuple(range(len(point))))
     return [Jet(i, frame, lookup, normal) for i in range(len(function(point)))]
 
 
@@ -69,7 +69,7 @@ def test_everything_of_a_vector_jet_against_automatic_differentiation():
         return jnp.array([jnp.sin(x[0]) * x[1], jnp.cos(x[1]) + x[0] ** 2])
 
     point, normal, w = jnp.array([0.3, 0.8]), jnp.array([0.6, -0.8]), jnp.array([0.3, -0.7])
-    u = kp.vectors.of(*jets(flow, point, normal))
+    u = kp.vectors.vector_field(*jets(flow, point, normal))
     slope, second = jax.jacobian(flow)(point), jax.hessian(flow)(point)
     for ours, exact in (
         (u.value, flow(point)),
@@ -79,8 +79,8 @@ def test_everything_of_a_vector_jet_against_automatic_differentiation():
         (u.curl, slope[1, 0] - slope[0, 1]),
         (u.laplacian, jnp.trace(second, axis1=1, axis2=2)),
         (u.normal_derivative, slope @ normal),
-        (u.along(w), slope @ w),
-        (u.along(u), slope @ flow(point)),
+        (u.advect(w), slope @ w),
+        (u.advect(u), slope @ flow(point)),
     ):
         np.testing.assert_allclose(ours, exact, rtol=1e-14, atol=1e-14)
 
@@ -102,12 +102,15 @@ def test_potentials_against_automatic_differentiation():
 
 def test_mistakes_are_told():
     with pytest.raises(kp.InputError, match="expected fields"):
-        kp.vectors.of(1.0, 2.0)
+        kp.vectors.vector_field(1.0, 2.0)
     for residual, reason in (
         (lambda x, u: kp.vectors.curl(u, u).value, "one stream function"),
-        (lambda x, u: kp.vectors.of(u).divergence, "as many components"),
-        (lambda x, u: kp.vectors.of(u, u) + 1.0, "used in arithmetic"),
-        (lambda x, u: kp.vectors.of(u, u).normal_derivative, "needs normals"),
+        (
+            lambda x, u: kp.vectors.vector_field(u).divergence,
+            "one component per spatial coordinate",
+        ),
+        (lambda x, u: kp.vectors.vector_field(u, u) + 1.0, "used in arithmetic"),
+        (lambda x, u: kp.vectors.vector_field(u, u).normal_derivative, "have no normals"),
     ):
         with pytest.raises(kp.InputError, match=reason):
             kp.Problem(

@@ -1,7 +1,7 @@
-"""What counts as numbers where a user gives them."""
+"""Conversion of user input to JAX arrays."""
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import jax
 import jax.core
@@ -10,28 +10,36 @@ from jaxtyping import Array, ArrayLike
 
 _Tree = TypeVar("_Tree")
 
-Numbers: TypeAlias = ArrayLike | Sequence[Any]
-"""A number, an array of JAX or numpy, or nested lists of numbers."""
+
+@runtime_checkable
+class SupportsArray(Protocol):
+    """An object that `np.asarray` accepts, such as a `pandas.Series` or an `xarray.DataArray`."""
+
+    def __array__(self) -> np.ndarray: ...
 
 
-def array(values: Any) -> Array:
-    """An array of JAX that shares no memory with one of numpy, which its owner may change.
+Numbers: TypeAlias = ArrayLike | Sequence[Any] | SupportsArray
+"""A number, an array of JAX, numpy, pandas or xarray, or nested lists of numbers."""
+
+
+def to_array(values: Any) -> Array:
+    """Return a JAX array that shares no memory with a numpy array of the caller.
 
     `jnp.asarray` may share it, and compiles a program for every shape of a numpy array.
     """
     return values if isinstance(values, jax.Array) else jax.device_put(np.array(values))
 
 
-def held(tree: _Tree) -> _Tree:
-    """A tree whose arrays have no derivatives; functions in it are what they are."""
+def stop_gradient(tree: _Tree) -> _Tree:
+    """Return a tree whose arrays have no derivatives. Other leaves are unchanged."""
     return jax.tree.map(
         lambda leaf: jax.lax.stop_gradient(leaf) if isinstance(leaf, jax.Array) else leaf, tree
     )
 
 
-def known(values: Any) -> Array:
-    """An array of JAX that stays known while a function is traced, unless it is being traced."""
+def concrete_array(values: Any) -> Array:
+    """Return a JAX array that stays concrete inside of `jit`. Tracers are returned unchanged."""
     if isinstance(values, jax.core.Tracer):
         return values
     with jax.ensure_compile_time_eval():
-        return array(values)
+        return to_array(values)

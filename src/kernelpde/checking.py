@@ -1,4 +1,4 @@
-"""Checks on what a user gives. A message says what was got, what is expected, and what to do."""
+"""Checks of arguments. Each raises an `InputError` that names the argument and the expectation."""
 
 import difflib
 import operator
@@ -15,8 +15,22 @@ import numpy as np
 from kernelpde.errors import InputError
 
 
-def shown(value: Any) -> str:
-    """A value as it appears in a message: short, and with its type where that is not plain."""
+def input_error(caller: str, name: str, expected: str, value: Any, advice: str = "") -> InputError:
+    """Return the exception for an argument that is not as expected."""
+    message = f"{caller}: {name} must be {expected}; got {format_value(value)}."
+    return InputError(f"{message} {advice}" if advice else message)
+
+
+def require(
+    condition: bool, caller: str, name: str, expected: str, value: Any, advice: str = ""
+) -> None:
+    """Raise an `InputError` unless a condition on an argument holds."""
+    if not condition:
+        raise input_error(caller, name, expected, value, advice)
+
+
+def format_value(value: Any) -> str:
+    """Format a value for a message: shortened, with its type unless that is obvious."""
     if isinstance(value, type):
         return f"the class {value.__name__}"
     text = " ".join(repr(value).split())
@@ -25,176 +39,168 @@ def shown(value: Any) -> str:
     return text if plain else f"{text} ({type(value).__name__})"
 
 
-def listed(names: Iterable[Any]) -> str:
-    """Names in quotes, or that there are none."""
+def format_names(names: Iterable[Any]) -> str:
+    """Format names as a list in quotes, or "none"."""
     return ", ".join(map(repr, names)) or "none"
 
 
 def did_you_mean(word: Any, words: Iterable[Any]) -> str:
-    """A sentence that offers the nearest of some words; empty if none is near."""
+    """Return a sentence that suggests the most similar of some words; empty if none is similar."""
     if not isinstance(word, str):
         return ""
-    known = {w.lower(): w for w in words if isinstance(w, str)}
-    near = difflib.get_close_matches(word.lower(), list(known), n=1, cutoff=0.6)
-    return f" Did you mean {known[near[0]]!r}?" if near else ""
+    candidates = {w.lower(): w for w in words if isinstance(w, str)}
+    matches = difflib.get_close_matches(word.lower(), list(candidates), n=1, cutoff=0.6)
+    return f" Did you mean {candidates[matches[0]]!r}?" if matches else ""
 
 
-def whole_number(
-    owner: str, name: str, value: Any, *, at_least: int | None = None, advice: str = ""
+def check_integer(
+    caller: str, name: str, value: Any, *, at_least: int | None = None, advice: str = ""
 ) -> int:
-    """A count: an integer of Python, numpy or JAX, and nothing that would have to be rounded."""
+    """Return an integer of Python, numpy or JAX as `int`; other types are not rounded."""
     try:
-        number = None if isinstance(value, bool | np.bool_) else operator.index(value)
+        integer = None if isinstance(value, bool | np.bool_) else operator.index(value)
     except TypeError:
-        number = None
-    if number is None:
-        raise InputError(
-            _ending(f"{owner}: {name} must be a whole number; got {shown(value)}.", advice)
-        )
-    if at_least is not None and number < at_least:
-        raise InputError(
-            _ending(f"{owner}: {name} must be at least {at_least}; got {number}.", advice)
-        )
-    return number
+        integer = None
+    if integer is None:
+        raise input_error(caller, name, "a whole number", value, advice)
+    if at_least is not None:
+        require(integer >= at_least, caller, name, f"at least {at_least}", integer, advice)
+    return integer
 
 
-def real_number(
-    owner: str,
+def check_real(
+    caller: str,
     name: str,
     value: Any,
     *,
-    above: float | None = None,
+    greater_than: float | None = None,
     at_least: float | None = None,
     at_most: float | None = None,
     advice: str = "",
 ) -> float:
-    """A finite number within limits; one that is being traced by JAX passes unseen."""
+    """Return a finite number within limits as `float`. Traced values are returned unchecked."""
     if isinstance(value, jax.core.Tracer):
         return value  # pyright: ignore[reportReturnType]
     array = np.asarray(value) if isinstance(value, Real | np.ndarray | jax.Array) else None
-    if isinstance(value, bool) or array is None or array.ndim or array.dtype.kind not in "iuf":
-        raise InputError(_ending(f"{owner}: {name} must be a number; got {shown(value)}.", advice))
-    number = float(array)
-    if not (
-        np.isfinite(number)
-        and (above is None or number > above)
-        and (at_least is None or number >= at_least)
-        and (at_most is None or number <= at_most)
-    ):
-        limits = [
-            f"{word} {limit:g}"
-            for word, limit in (("at least", at_least), ("at most", at_most))
-            if limit is not None
-        ]
-        least = [] if above is None else ["positive" if above == 0 else f"above {above:g}"]
-        expected = " and ".join([*least, "finite", *limits])
-        raise InputError(_ending(f"{owner}: {name} must be {expected}; got {number}.", advice))
-    return number
+    is_number = array is not None and array.ndim == 0 and array.dtype.kind in "iuf"
+    require(is_number and not isinstance(value, bool), caller, name, "a number", value, advice)
+    real = float(value)
+    limits = ["finite"]
+    if greater_than is not None:
+        limits.insert(0, "positive" if greater_than == 0 else f"above {greater_than:g}")
+    if at_least is not None:
+        limits.append(f"at least {at_least:g}")
+    if at_most is not None:
+        limits.append(f"at most {at_most:g}")
+    accepted = (
+        np.isfinite(real)
+        and (greater_than is None or real > greater_than)
+        and (at_least is None or real >= at_least)
+        and (at_most is None or real <= at_most)
+    )
+    require(bool(accepted), caller, name, " and ".join(limits), real, advice)
+    return real
 
 
-def numbers(owner: str, name: str, value: Any) -> np.ndarray:
-    """Real numbers as an array of 64-bit floats, of any shape."""
+def to_float_array(caller: str, name: str, value: Any) -> np.ndarray:
+    """Return real numbers as an array of 64-bit floats, of any shape."""
     try:
         array = np.asarray(value)
         if array.dtype.kind == "O":
             array = np.asarray([float(entry) for entry in array.flat]).reshape(array.shape)
     except (TypeError, ValueError) as error:
-        ragged = "rows of one length" if "inhomogeneous" in str(error) else "numbers"
-        raise InputError(f"{owner}: {name} must hold {ragged}; got {shown(value)}.") from error
+        expected = "rows of one length" if "inhomogeneous" in str(error) else "numbers"
+        raise InputError(
+            f"{caller}: {name} must hold {expected}; got {format_value(value)}."
+        ) from error
     if array.dtype.kind == "c":
         raise InputError(
-            f"{owner}: {name} must hold real numbers; got complex ones. Give real and imaginary "
-            "parts apart."
+            f"{caller}: {name} must hold real numbers; got complex ones. Pass real and imaginary "
+            "parts separately."
         )
     if array.dtype.kind not in "iuf":
-        raise InputError(f"{owner}: {name} must hold numbers; got {shown(value)}.")
+        raise InputError(f"{caller}: {name} must hold numbers; got {format_value(value)}.")
     return array.astype(np.float64)
 
 
-def finite(owner: str, name: str, array: np.ndarray, advice: str = "") -> None:
-    """Refuse arrays with a NaN or an infinite entry."""
+def check_finite(caller: str, name: str, array: np.ndarray, advice: str = "") -> None:
+    """Check that an array has no NaN and no infinite entry."""
     if not np.isfinite(array).all():
-        where = np.argwhere(~np.isfinite(array))[0]
-        row = f" in row {int(where[0])}" if len(where) else ""
-        raise InputError(_ending(f"{owner}: {name} hold a NaN or infinite entry{row}.", advice))
+        position = np.argwhere(~np.isfinite(array))[0]
+        row = f" in row {int(position[0])}" if len(position) else ""
+        message = f"{caller}: {name} hold a NaN or infinite entry{row}."
+        raise InputError(f"{message} {advice}" if advice else message)
 
 
-def points(owner: str, value: Any, dimension: int) -> np.ndarray:
-    """Finite points, one per row."""
-    array = numbers(owner, "points", value)
+def check_points(caller: str, value: Any, dimension: int) -> np.ndarray:
+    """Return finite points as an array with one point per row."""
+    array = to_float_array(caller, "points", value)
     if array.ndim != 2 or array.shape[1] != dimension or not len(array):
         raise InputError(
-            f"{owner}: expected points of shape (n, {dimension}) with n > 0; got {array.shape}."
+            f"{caller}: expected points of shape (n, {dimension}) with n > 0; got {array.shape}."
         )
-    finite(owner, "points", array)
+    check_finite(caller, "points", array)
     return array
 
 
-def one_of(owner: str, name: str, value: Any, choices: Iterable[Any]) -> None:
-    """A word, or a number, from a list."""
-    known = list(choices)
-    if not any(type(value) is type(choice) and value == choice for choice in known):
-        raise InputError(
-            f"{owner}: {name} must be one of {listed(known)}; got {shown(value)}."
-            f"{did_you_mean(value, known)}"
-        )
+def check_choice(caller: str, name: str, value: Any, choices: Iterable[Any]) -> None:
+    """Check that a value is one of some choices, type included."""
+    choices = list(choices)
+    is_choice = any(type(value) is type(choice) and value == choice for choice in choices)
+    advice = did_you_mean(value, choices).lstrip()
+    require(is_choice, caller, name, f"one of {format_names(choices)}", value, advice)
 
 
-def instance(
-    owner: str, name: str, value: Any, kinds: type | tuple[type, ...], expected: str
+def check_instance(
+    caller: str, name: str, value: Any, kinds: type | tuple[type, ...], expected: str
 ) -> None:
-    """An object of the right make, and not its class or its name."""
-    if isinstance(value, kinds):
-        return
+    """Check that a value is an instance of some classes, and not a class itself."""
     advice = ""
     if isinstance(value, type) and issubclass(value, kinds):
         advice = f"Call it: {value.__name__}(...)."
-    raise InputError(_ending(f"{owner}: {name} must be {expected}; got {shown(value)}.", advice))
+    require(isinstance(value, kinds), caller, name, expected, value, advice)
 
 
-def function(owner: str, name: str, value: Any, expected: str) -> None:
-    """Something that can be called."""
-    if not callable(value) or isinstance(value, type):
-        raise InputError(f"{owner}: {name} must be {expected}; got {shown(value)}.")
+def check_callable(caller: str, name: str, value: Any, expected: str) -> None:
+    """Check that a value is callable and not a class."""
+    require(callable(value) and not isinstance(value, type), caller, name, expected, value)
 
 
-def random_key(owner: str, key: Any) -> None:
-    """A key of `jax.random`, new or old style."""
-    new = isinstance(key, jax.Array) and jnp.issubdtype(key.dtype, jax.dtypes.prng_key)
-    old = isinstance(key, jax.Array) and key.dtype == np.uint32 and key.shape == (2,)
-    if not (old or (new and key.shape == ())):
-        raise InputError(f"{owner}: key must be a key such as jax.random.key(0); got {shown(key)}.")
+def check_random_key(caller: str, key: Any) -> None:
+    """Check that a value is a key of `jax.random`, typed or raw."""
+    is_array = isinstance(key, jax.Array)
+    is_typed = is_array and jnp.issubdtype(key.dtype, jax.dtypes.prng_key) and key.shape == ()
+    is_raw = is_array and key.dtype == np.uint32 and key.shape == (2,)
+    require(is_typed or is_raw, caller, "key", "a key such as jax.random.key(0)", key)
 
 
-def truth(owner: str, name: str, value: Any) -> None:
-    """True or False: any other value, such as "no", would count as one of them unnoticed."""
-    if not isinstance(value, bool | np.bool_):
-        raise InputError(f"{owner}: {name} must be True or False; got {shown(value)}.")
+def check_bool(caller: str, name: str, value: Any) -> None:
+    """Check that a value is True or False, since any text, such as "no", would count as True."""
+    require(isinstance(value, bool | np.bool_), caller, name, "True or False", value)
 
 
-def named(
-    owner: str,
+def check_name(caller: str, kind: str, name: Any, names: Iterable[str]) -> None:
+    """Check that a name is among those that are defined."""
+    names = list(names)
+    if name not in names:
+        raise InputError(
+            f"{caller}: unknown {kind} {name!r}; expected {format_names(names)}."
+            f"{did_you_mean(name, names)}"
+        )
+
+
+def check_mapping(
+    caller: str,
     name: str,
     value: Any,
-    known: Iterable[str],
+    names: Iterable[str],
     check: Callable[[str, str, Any], Any] | None = None,
-    example: str = "",
+    advice: str = "",
 ) -> None:
-    """A mapping whose keys are known names, each of its values checked."""
-    if not isinstance(value, Mapping):
-        raise InputError(
-            _ending(f"{owner}: {name} must be a dictionary; got {shown(value)}.", example)
-        )
-    names = list(known)
+    """Check that a value is a mapping with certain keys only, and check its values by `check`."""
+    require(isinstance(value, Mapping), caller, name, "a dictionary", value, advice)
+    names = list(names)
     for key, entry in value.items():
-        if key not in names:
-            raise InputError(
-                f"{owner}: {name} names {key!r}, but there are {listed(names)}."
-                f"{did_you_mean(key, names)}"
-            )
+        check_name(caller, f"key of {name}", key, names)
         if check is not None:
-            check(owner, f"{name}[{key!r}]", entry)
-
-
-def _ending(message: str, advice: str) -> str:
-    return f"{message} {advice}" if advice else message
+            check(caller, f"{name}[{key!r}]", entry)

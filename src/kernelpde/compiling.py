@@ -1,8 +1,8 @@
-"""How the library's functions are compiled, and how long what was compiled is kept."""
+"""Compilation of the library's functions, and the cache of their programs."""
 
 import functools
 import gc
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping
 from typing import Any, ParamSpec, TypeVar, cast
 
@@ -11,114 +11,110 @@ import jax
 import jax.core
 import numpy as np
 
-from kernelpde import disk_cache
-
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
-_OPTIONS: dict[str, Any] = {
-    # XLA uses half of a 512-bit vector unit unless told otherwise. Where there is none this changes
-    # nothing; where there is one, Gram matrices and their derivatives take about half the time.
-    "xla_cpu_prefer_vector_width": 512,
-}
+_OPTIONS: dict[str, Any] = {"xla_cpu_prefer_vector_width": 512}
+"""Options of all programs on a CPU. XLA uses half of a 512-bit vector unit by default. With the
+full width, Gram matrices and their derivatives take about half the time. The option has no effect
+on other CPUs."""
 
-_ARCTAN: dict[str, Any] = {
-    # With 512 bits XLA's code for the arctangent of double precision numbers is wrong (jaxlib
-    # 0.10.2): jnp.arctan(0.3) is off by 0.3. `tests/test_compiling.py` tells when that is mended.
-    "xla_cpu_prefer_vector_width": 256,
-}
+_ARCTAN: dict[str, Any] = {"xla_cpu_prefer_vector_width": 256}
+"""Options of programs with an arctangent. With 512 bits XLA's code for the arctangent of double
+precision numbers is wrong (jaxlib 0.10.2): jnp.arctan(0.3) is off by 0.3. `tests/test_compiling.py`
+fails when that is fixed."""
 
-_QUICK: dict[str, Any] = {
-    # Programs are compiled in about half the time. They run as fast without derivatives and take up
-    # to 1.3 times as long with them (1200 rows), which matters only where they run for long.
-    "xla_cpu_use_fusion_emitters": False,
-}
+_FAST_COMPILE: dict[str, Any] = {"xla_cpu_use_fusion_emitters": False}
+"""Options of programs with small arguments. They compile in about half the time. They run at the
+same speed without derivatives and up to 1.3 times as long with them (1200 rows)."""
 
-_POINTWISE: dict[str, Any] = {
-    # For what has little to do per point, a tenth of the time that optimized code takes to compile.
-    **_QUICK,
-    "xla_backend_optimization_level": 0,
-}
+_POINTWISE: dict[str, Any] = {**_FAST_COMPILE, "xla_backend_optimization_level": 0}
+"""Options of programs with little arithmetic per point. They compile in a tenth of the time."""
 
-SMALL = 1000
-"""Programs of which no argument is longer than this are compiled quickly: their arithmetic takes
-less time than their compilation."""
+MAX_PADDED_ROWS = 1000
+"""Longest argument with which a program counts as small. Compilation of small programs costs more
+time than their arithmetic."""
 
 _STEPS = (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8)
-_RUNGS = np.unique([int(step * decade) for decade in (1, 10, 100, 1000) for step in _STEPS])
-"""Numbers of points that small problems are filled up to. Round ones are on it: these cost nothing,
-others compile no more than these."""
+_PADDED_SIZES = np.unique([int(step * decade) for decade in (1, 10, 100, 1000) for step in _STEPS])
+"""Numbers of points to which small problems are padded, so that they share programs. Round numbers
+are among them and need no padding."""
 
-_KEPT = 120
-"""Maximum number of programs in memory. Each takes 150 to 240 memory maps of a process; Linux
-grants 65,530: without a limit a process dies after about 270 of them."""
+_MAX_PROGRAMS = 120
+"""Maximum number of programs in memory. Each uses 150 to 240 memory maps of a process, and Linux
+grants 65,530. Without a limit a process fails after about 270 programs."""
 
 
 class _Static(eqx.Module):
-    """What a function returns besides arrays."""
+    """The outputs of a function that are not arrays."""
 
     value: Any = eqx.field(static=True)
 
 
-class Programs:
-    """The programs used last, each for one function, structure and shape of its arguments.
+class ProgramCache:
+    """Recently used programs, by function, structure and shapes of the arguments.
 
-    What is dropped is freed: JAX's own cache of a function keeps all of its programs for ever.
+    The memory of a dropped program is freed, whereas JAX's cache of a function keeps all programs.
 
     **Arguments:**
 
-    - `most`: how many to keep.
+    - `max_programs`: maximum number of programs.
 
     **Attributes:**
 
-    - `made`: how many were compiled so far, by the name of their function.
+    - `compile_counts`: number of compilations by the name of the function.
     """
 
-    def __init__(self, most: int):
-        self.most = most
-        self.made: dict[str, int] = {}
+    def __init__(self, max_programs: int):
+        self.max_programs = max_programs
+        self.compile_counts: Counter[str] = Counter()
         self._programs: OrderedDict[Any, Callable] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._programs)
 
-    def get(
+    def call(
         self,
         function: Callable,
-        structure: Any,
-        arrays: list,
-        statics: tuple,
-        quick: Mapping[str, Any] = _QUICK,
-    ) -> tuple[Callable, bool]:
-        """The program of a function for arguments like these, and whether it is new.
-
-        If they are small it is made quickly.
-        """
+        args: tuple,
+        kwargs: Mapping[str, Any],
+        fast_compile: Mapping[str, Any] = _FAST_COMPILE,
+    ) -> Any:
+        """Call the program of a function for such arguments, and compile it if it is new."""
+        leaves, structure = jax.tree.flatten((args, kwargs))
+        arrays = [leaf for leaf in leaves if isinstance(leaf, jax.Array | np.ndarray)]
+        statics = tuple(
+            _ARRAY if isinstance(leaf, jax.Array | np.ndarray) else leaf for leaf in leaves
+        )
         shapes = tuple((a.shape, a.dtype, getattr(a, "weak_type", False)) for a in arrays)
-        # Part of another program, whose options hold, if a transformation is under way.
+        # Inside a transformation the options of the enclosing program apply.
         nested = any(isinstance(a, jax.core.Tracer) for a in arrays)
         key = (function, structure, statics, shapes, jax.default_backend(), nested)
         if key in self._programs:
             self._programs.move_to_end(key)
-            return self._programs[key], False
-        name = getattr(function, "__qualname__", repr(function))
-        self.made[name] = self.made.get(name, 0) + 1
-        while len(self._programs) >= self.most:
+            dynamic, static = self._programs[key](arrays)
+            return eqx.combine(dynamic, static.value)
+        self.compile_counts[getattr(function, "__qualname__", repr(function))] += 1
+        while len(self._programs) >= self.max_programs:
             self._programs.popitem(last=False)
         options = None
         if jax.default_backend() == "cpu" and not nested:
-            small = max((n for a in arrays for n in a.shape), default=0) <= SMALL
-            options = cpu_options(quick if small else {})
-        program = _jitted(function, structure, statics, options)
-        wide = options or {}
-        if _ARCTAN.keys() <= wide.keys() and _has_arctan(program.trace(list(arrays)).jaxpr.jaxpr):
-            program = _jitted(function, structure, statics, wide | _ARCTAN)
+            small = max((n for a in arrays for n in a.shape), default=0) <= MAX_PADDED_ROWS
+            options = cpu_options(fast_compile if small else {})
+        program = _jit(function, structure, statics, options)
+        if (
+            options
+            and _ARCTAN.keys() <= options.keys()
+            and _has_arctan(program.trace(arrays).jaxpr.jaxpr)
+        ):
+            program = _jit(function, structure, statics, options | _ARCTAN)
         self._programs[key] = program
-        return program, True
+        dynamic, static = _first_call(program, arrays)
+        return eqx.combine(dynamic, static.value)
 
 
 def _has_arctan(jaxpr: Any) -> bool:
-    """Whether a function takes an arctangent somewhere, in loops and branches too."""
+    """Return whether a jaxpr contains an arctangent, also in loops and branches."""
     for equation in jaxpr.eqns:
         if equation.primitive.name == "atan":
             return True
@@ -130,12 +126,10 @@ def _has_arctan(jaxpr: Any) -> bool:
     return False
 
 
-def _jitted(
-    function: Callable, structure: Any, statics: tuple, options: dict[str, Any] | None
-) -> Any:
+def _jit(function: Callable, structure: Any, statics: tuple, options: dict[str, Any] | None) -> Any:
     def flat(arrays: list) -> tuple[Any, _Static]:
-        given = iter(arrays)
-        leaves = [next(given) if leaf is _ARRAY else leaf for leaf in statics]
+        remaining = iter(arrays)
+        leaves = [next(remaining) if leaf is _ARRAY else leaf for leaf in statics]
         args, kwargs = jax.tree.unflatten(structure, leaves)
         dynamic, static = eqx.partition(function(*args, **kwargs), eqx.is_array)
         return dynamic, _Static(static)
@@ -146,73 +140,67 @@ def _jitted(
 
 def _first_call(program: Callable, arrays: list) -> Any:
     """Call a program for the first time, which traces and compiles it."""
-    # Each collection would look through all that JAX has made so far: a fifth of the time.
+    # Garbage collections during tracing cost a fifth of its time.
     collecting = gc.isenabled()
     gc.disable()
     try:
-        with disk_cache.used(program.__name__):
-            return program(arrays)
+        return program(arrays)
     finally:
         if collecting:
             gc.enable()
 
 
-class _Array:
-    """Stands for an array among the leaves that are none."""
+class _ArrayPlaceholder:
+    """Placeholder of an array among the static leaves of the arguments."""
 
 
-_ARRAY = _Array()
+_ARRAY = _ArrayPlaceholder()
 
-_programs = Programs(_KEPT)
+program_cache = ProgramCache(_MAX_PROGRAMS)
+"""Programs of all functions of the library."""
 
 
-def compiled(function: Callable[_P, _R], *, quick: Mapping[str, Any] = _QUICK) -> Callable[_P, _R]:
-    """`function` compiled, arrays as arguments and all else as part of the program.
+def compiled(
+    function: Callable[_P, _R], *, fast_compile: Mapping[str, Any] = _FAST_COMPILE
+) -> Callable[_P, _R]:
+    """Compile a function. Arrays are its arguments, and other leaves are part of the program.
 
-    With options that suit the library on a CPU; inside somebody else's `jit`, whose options hold,
-    it is the function itself.
+    Inside `jit` of the caller it is the function itself, and the options of the caller apply.
 
     **Arguments:**
 
-    - `function`: of trees of arrays and other things.
-    - `quick`: options for arguments that are small.
+    - `function`: function of pytrees of arrays and hashable leaves.
+    - `fast_compile`: compiler options for small arguments.
     """
 
     @functools.wraps(function)
     def call(*args: _P.args, **kwargs: _P.kwargs) -> _R:
         if _inside_jit():
             return function(*args, **kwargs)
-        leaves, structure = jax.tree.flatten((args, kwargs))
-        arrays = [leaf for leaf in leaves if isinstance(leaf, jax.Array | np.ndarray)]
-        statics = tuple(
-            _ARRAY if isinstance(leaf, jax.Array | np.ndarray) else leaf for leaf in leaves
-        )
-        program, new = _programs.get(function, structure, arrays, statics, quick)
-        dynamic, static = _first_call(program, arrays) if new else program(arrays)
-        return cast(_R, eqx.combine(dynamic, static.value))
+        return cast(_R, program_cache.call(function, args, kwargs, fast_compile))
 
     return call
 
 
 def pointwise(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    """`function` compiled, one of those that do little per point and nothing per pair of points.
+    """Compile a function with little arithmetic per point and none per pair of points.
 
-    These are what is compiled anew for every equation.
+    Such functions contain the equation and are compiled once per equation.
     """
-    return compiled(function, quick=_POINTWISE)
+    return compiled(function, fast_compile=_POINTWISE)
 
 
-def cpu_options(quick: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of our options that this version of XLA knows; it refuses what it does not."""
-    wanted = _OPTIONS | dict(quick)
-    if known(**_OPTIONS, **_POINTWISE):
-        return wanted
-    return {name: value for name, value in wanted.items() if known(**{name: value})}
+def cpu_options(fast_compile: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the compiler options that this version of XLA accepts."""
+    options = _OPTIONS | dict(fast_compile)
+    if supports_options(**_OPTIONS, **_POINTWISE):
+        return options
+    return {name: value for name, value in options.items() if supports_options(**{name: value})}
 
 
 @functools.cache
-def known(**options: Any) -> bool:
-    """Whether XLA takes all of these options."""
+def supports_options(**options: Any) -> bool:
+    """Return whether XLA accepts all of these options."""
     try:
         jax.jit(lambda: 0, compiler_options=options).lower().compile()
     except jax.errors.JaxRuntimeError:
@@ -220,13 +208,15 @@ def known(**options: Any) -> bool:
     return True
 
 
-def rung(count: int) -> int:
-    """The number of points for which a program is compiled that has to do with `count` of them."""
-    return count if count > SMALL else int(_RUNGS[np.searchsorted(_RUNGS, count)])
+def padded_size(count: int) -> int:
+    """Return the number of points to which `count` points are padded."""
+    if count > MAX_PADDED_ROWS:
+        return count
+    return int(_PADDED_SIZES[np.searchsorted(_PADDED_SIZES, count)])
 
 
-def traced(*trees: Any) -> bool:
-    """Whether a transformation of JAX is under way, of which some of these arrays are part."""
+def is_traced(*trees: Any) -> bool:
+    """Return whether the caller runs inside `jit`, or any leaf is a tracer."""
     leaves = jax.tree.leaves(trees)
     return _inside_jit() or any(isinstance(leaf, jax.core.Tracer) for leaf in leaves)
 

@@ -1,13 +1,13 @@
-"""What kernelpde raises.
+"""Exceptions of kernelpde.
 
-A mistake that can be seen before anything is computed is an `InputError`: its message says what
-was given, what was expected and what to do. A computation that fails is a `SolveError`: it carries
-the result code and everything known about the failure.
+An invalid argument raises an `InputError` before the computation starts. Its message names the
+argument, its value, the expected value and a remedy. A computation that fails raises a
+`SolveError`, which carries the result code and the last solution.
 """
 
 
 class KernelPDEError(Exception):
-    """Base of every error that kernelpde raises on purpose.
+    """Base class of all exceptions of kernelpde.
 
     **Example:**
 
@@ -19,7 +19,7 @@ class KernelPDEError(Exception):
 
 
 class InputError(KernelPDEError, ValueError):
-    """Something given to kernelpde cannot be used; the message says what would be.
+    """An invalid argument. The message states the expected value.
 
     **Example:**
 
@@ -34,7 +34,7 @@ class InputError(KernelPDEError, ValueError):
 
 
 class FileError(KernelPDEError, OSError):
-    """A file cannot be read or written; an existing file is left unchanged.
+    """A file that cannot be read or written. Existing files are unchanged.
 
     **Example:**
 
@@ -49,7 +49,7 @@ class FileError(KernelPDEError, OSError):
 
 
 class RankError(InputError):
-    """The rank of the Gram matrix is too large for the low-rank solver, or for so few rows.
+    """A rank of the Gram matrix that is too large for the low-rank solver.
 
     **Example:**
 
@@ -61,7 +61,7 @@ class RankError(InputError):
 
 
 class PrecisionError(KernelPDEError, RuntimeError):
-    """JAX is not in 64-bit mode.
+    """A program in which JAX is not in 64-bit mode.
 
     **Example:**
 
@@ -73,11 +73,11 @@ class PrecisionError(KernelPDEError, RuntimeError):
 
 
 class SolveError(KernelPDEError, RuntimeError):
-    """A computation ended without a usable answer.
+    """A computation that ended without a usable result.
 
     **Attributes:**
 
-    - `solution`: whatever was reached, for inspection; `solution.result` says why it stopped.
+    - `solution`: last solution, for inspection. `solution.result` is the reason of the failure.
 
     **Example:**
 

@@ -1,4 +1,4 @@
-"""The one requirement on JAX's global state: 64-bit floats."""
+"""The requirement of 64-bit floats."""
 
 import jax
 
@@ -6,11 +6,10 @@ from kernelpde.errors import PrecisionError
 
 
 def require_float64() -> None:
-    """Raise `PrecisionError` unless JAX is in 64-bit mode.
+    """Raise a `PrecisionError` unless JAX is in 64-bit mode.
 
-    Gram matrices of derivative functionals have condition numbers of 1e12 and more; in 32-bit
-    floats nothing that this library computes means anything. The flag is never flipped here: it is
-    global, and belongs to the program.
+    Gram matrices of derivative functionals have condition numbers of 1e12 and more, which exceeds
+    the precision of 32-bit floats. The flag is global, so the library never sets it.
     """
     if not jax.config.read("jax_enable_x64"):
         raise PrecisionError(

@@ -1,6 +1,6 @@
-"""Callbacks for `solve` and `learn`: what to do with each record of a run under way.
+"""Callbacks for `solve` and `learn`: progress display, log files and TensorBoard.
 
-A callback is any function of a `Record` (from `solve`) or a `LearningRecord` (from `learn`).
+A callback is a function of a `SolveRecord` (from `solve`) or a `LearningRecord` (from `learn`).
 """
 
 import dataclasses
@@ -14,40 +14,45 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from kernelpde.archive import writing
 from kernelpde.errors import InputError
-from kernelpde.gauss_newton import Record
+from kernelpde.io import prepare_write
 from kernelpde.learning import LearningRecord
+from kernelpde.solution import SolveRecord
 
 Callback: TypeAlias = Callable[[Any], None]
 
-_PAUSE = 0.2
-"""Seconds between two lines in a notebook: what changes more often cannot be read."""
+_MIN_INTERVAL = 0.2
+"""Minimum time between two updates in a notebook, in seconds. Faster updates are unreadable."""
 
 
-def together(*callbacks: Callback) -> Callback:
-    """One callback that calls several, in order."""
+def combine(*callbacks: Callback) -> Callback:
+    """Combine callbacks into one that calls them in order."""
 
-    def call(record: Record | LearningRecord) -> None:
+    def call(record: SolveRecord | LearningRecord) -> None:
         for callback in callbacks:
             callback(record)
 
     return call
 
 
-def facts_of(record: Record | LearningRecord) -> dict[str, Any]:
-    """A record as plain numbers, text and lists, for JSON."""
-    facts = {"kind": "solve" if isinstance(record, Record) else "learn"}
-    facts |= dataclasses.asdict(record)
-    facts.pop("theta", None)
-    return facts
+def record_to_dict(record: SolveRecord | LearningRecord) -> dict[str, Any]:
+    """Convert a record to JSON-serializable values."""
+    fields = {"kind": "solve" if isinstance(record, SolveRecord) else "learn"}
+    fields |= dataclasses.asdict(record)
+    fields.pop("theta", None)
+    return fields
+
+
+def _is_step(record: SolveRecord | LearningRecord) -> bool:
+    """Return whether a record is a completed step, not a single evaluation of the loss."""
+    return isinstance(record, SolveRecord) or record.step_length is not None
 
 
 class Live:
-    """Shows what a run is doing, in a notebook or on a terminal.
+    """Progress display for notebooks and terminals.
 
-    In a notebook it is one line below the cell, which changes; on a terminal, a line of standard
-    error for every step. Where nobody is watching, as in a log file, nothing is written.
+    In a notebook it is one line below the cell that is updated in place. On a terminal it is one
+    line of standard error for each step. Nothing is written to files and pipes.
 
     **Example:**
 
@@ -57,69 +62,69 @@ class Live:
     """
 
     def __init__(self):
-        self._begun, self._last = time.perf_counter(), -1.0
+        self._start_time, self._last_update = time.perf_counter(), -1.0
         self._handle: Any = None
 
-    def __call__(self, record: Record | LearningRecord) -> None:
-        passed = time.perf_counter() - self._begun
-        step = isinstance(record, Record) or record.length is not None
-        what = "solving" if isinstance(record, Record) else "learning"
-        text = f"{passed:.0f} s  {what}  {in_words(record)}"
-        if "ipykernel" in sys.modules and (step or passed - self._last > _PAUSE):
-            self._last = passed
+    def __call__(self, record: SolveRecord | LearningRecord) -> None:
+        elapsed = time.perf_counter() - self._start_time
+        phase = "solving" if isinstance(record, SolveRecord) else "learning"
+        text = f"{elapsed:.0f} s  {phase}  {format_record(record)}"
+        is_step = _is_step(record)
+        if "ipykernel" in sys.modules and (is_step or elapsed - self._last_update > _MIN_INTERVAL):
+            self._last_update = elapsed
             from IPython.display import Pretty, display
 
             if self._handle is None:
                 self._handle = display(Pretty(text), display_id=True)
             else:
                 self._handle.update(Pretty(text))
-        elif step and sys.stderr.isatty():
+        elif is_step and sys.stderr.isatty():
             print(text, file=sys.stderr)
 
 
 class JSONLines:
-    """Appends each record to a file, one JSON object per line.
+    """Callback that appends each record to a file, one JSON object per line.
 
     **Arguments:**
 
-    - `path`: the file; existing lines are kept, so that a resumed run appends to it.
+    - `path`: path of the file. Existing lines are kept, so that a resumed run appends to it.
     """
 
     def __init__(self, path: str | Path):
-        with writing(path) as self.path:
+        with prepare_write(path) as self.path:
             pass
 
-    def __call__(self, record: Record | LearningRecord) -> None:
-        with writing(self.path) as path, open(path, "a") as file:
-            file.write(json.dumps(facts_of(record)) + "\n")
+    def __call__(self, record: SolveRecord | LearningRecord) -> None:
+        with prepare_write(self.path) as path, open(path, "a") as file:
+            file.write(json.dumps(record_to_dict(record)) + "\n")
 
 
 class Logging:
-    """Logs each step with Python's `logging`.
+    """Callback that logs each step with Python's `logging`.
 
     **Arguments:**
 
-    - `logger`: "kernelpde" by default.
-    - `level`: of the messages.
+    - `logger`: logger; "kernelpde" by default.
+    - `level`: level of the messages.
     """
 
     def __init__(self, logger: logging.Logger | None = None, level: int = logging.INFO):
         self.logger = logging.getLogger("kernelpde") if logger is None else logger
         self.level = level
 
-    def __call__(self, record: Record | LearningRecord) -> None:
-        if isinstance(record, Record) or record.length is not None:
-            self.logger.log(self.level, "%s", in_words(record))
+    def __call__(self, record: SolveRecord | LearningRecord) -> None:
+        if _is_step(record):
+            self.logger.log(self.level, "%s", format_record(record))
 
 
 class TensorBoard:
-    """Writes losses, residuals and hyperparameters for TensorBoard.
+    """Callback that writes losses, residuals and hyperparameters for TensorBoard.
 
-    Needs the extra `tensorboard`.
+    It requires the extra `tensorboard`.
 
     **Arguments:**
 
-    - `directory`: what `tensorboard --logdir` is to be given.
+    - `directory`: log directory, the argument of `tensorboard --logdir`.
     """
 
     def __init__(self, directory: str | Path):
@@ -132,51 +137,54 @@ class TensorBoard:
         self.writer = SummaryWriter(str(directory))
         self.evaluations = 0
 
-    def __call__(self, record: Record | LearningRecord) -> None:
+    def __call__(self, record: SolveRecord | LearningRecord) -> None:
         if isinstance(record, LearningRecord):
             self.evaluations += 1
             if np.isfinite(record.loss):
                 self.writer.add_scalar("loss", record.loss, self.evaluations)
-            if record.length is None:
+            if record.step_length is None:
                 return
-            for name, value in scalars(record).items():
+            for name, value in scalar_hyperparameters(record).items():
                 self.writer.add_scalar(f"hyperparameters/{name}", value, record.step)
-        for name, size in record.residuals.items():
-            self.writer.add_scalar(f"residuals/{name}", size, record.step)
+        for name, rms in record.residuals.items():
+            self.writer.add_scalar(f"residuals/{name}", rms, record.step)
         if record.change is not None:
             self.writer.add_scalar("change", record.change, record.step)
 
     def close(self) -> None:
-        """Write what is still in memory."""
+        """Write buffered values to disk."""
         self.writer.close()
 
 
-def scalars(record: LearningRecord) -> dict[str, float]:
-    """The hyperparameters that are single numbers, and the range of those that are not."""
-    found = {}
-    for field, values in record.hyperparameters.items():
-        for name, value in values.items():
-            numbers = np.asarray(value, dtype=float).reshape(-1)
-            if numbers.size == 1:
-                found[f"{field}.{name}"] = float(numbers[0])
-            elif numbers.size <= 3:
-                found |= {f"{field}.{name}{n + 1}": float(v) for n, v in enumerate(numbers)}
+def scalar_hyperparameters(record: LearningRecord) -> dict[str, float]:
+    """Return hyperparameters as scalars by name; of large arrays the minimum and maximum."""
+    scalars = {}
+    for field, hyperparameters in record.hyperparameters.items():
+        for name, value in hyperparameters.items():
+            label, values = f"{field}.{name}", np.asarray(value, dtype=float).reshape(-1)
+            if values.size == 1:
+                scalars[label] = float(values[0])
+            elif values.size <= 3:
+                scalars |= {f"{label}{k + 1}": float(v) for k, v in enumerate(values)}
             else:
-                found[f"{field}.{name}.min"] = float(numbers.min())
-                found[f"{field}.{name}.max"] = float(numbers.max())
-    return found
+                scalars[f"{label}.min"] = float(values.min())
+                scalars[f"{label}.max"] = float(values.max())
+    return scalars
 
 
-def in_words(record: Record | LearningRecord) -> str:
-    """A record in one line."""
-    sizes = "  ".join(f"{name} {size:.2e}" for name, size in record.residuals.items())
-    if isinstance(record, Record):
-        whole = record.length == 1 and not record.damping
-        how = "" if whole else f"  length {record.length:.3g} damping {record.damping:.0e}"
-        return f"step {record.step}: residuals {sizes}  change {record.change:.1e}{how}"
-    values = "  ".join(f"{name} {value:.4g}" for name, value in scalars(record).items())
+def format_record(record: SolveRecord | LearningRecord) -> str:
+    """Format a record as one line of text."""
+    residuals = "  ".join(f"{name} {rms:.2e}" for name, rms in record.residuals.items())
+    if isinstance(record, SolveRecord):
+        text = f"step {record.step}: residuals {residuals}  change {record.change:.1e}"
+        if record.step_length != 1 or record.damping:
+            text += f"  length {record.step_length:.3g} damping {record.damping:.0e}"
+        return text
+    values = "  ".join(
+        f"{name} {value:.4g}" for name, value in scalar_hyperparameters(record).items()
+    )
     change = "" if record.change is None else f"  change {record.change:.1e}"
     return (
         f"step {record.step}: {record.factorizations} factorizations  loss {record.loss:.2e}  "
-        f"residuals {sizes}  {values}{change}  nugget {record.nugget:.0e}"
+        f"residuals {residuals}  {values}{change}  nugget {record.nugget:.0e}"
     )

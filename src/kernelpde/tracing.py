@@ -1,8 +1,7 @@
-"""A traced function as data: what it computes, with its numbers lifted out.
+"""Traced functions as values: a program of primitive operations and its constants.
 
-Two functions that do the same with other numbers have equal programs, and what was compiled for one
-serves the other. Nothing depends on which Python function was traced, or on where its numbers came
-from: literals, globals, attributes and captured arrays are all arguments of the program.
+Functions that differ only in their constants have equal programs and share compiled code. Literals,
+globals, attributes and captured arrays of the Python function all become arguments of the program.
 """
 
 from collections.abc import Callable, Sequence
@@ -27,15 +26,15 @@ _INLINED = {
     "remat2": "jaxpr",
     "checkpoint": "jaxpr",
 }
-"""Calls whose body is taken in, by the parameter that holds it. Derivatives have been taken by
-then, so that nothing is lost of those with a derivative of their own."""
+"""Primitives that are inlined, with the parameter that contains their body. Functions are
+differentiated before they are traced, so that custom derivatives are respected."""
 
 
-class Place(NamedTuple):
-    """Where an operand is found: among the values, scalars or arrays; or itself, by its type."""
+class Operand(NamedTuple):
+    """An operand: an index into the values, scalars or arrays, or a literal with its type."""
 
     kind: str
-    which: Any
+    index_or_literal: Any
 
 
 class Operation(NamedTuple):
@@ -43,33 +42,36 @@ class Operation(NamedTuple):
 
     primitive: jex.Primitive
     params: dict[str, Any]
-    operands: tuple[Place, ...]
+    operands: tuple[Operand, ...]
 
 
 class Program:
-    """Primitive operations in order; equal to every other that does the same.
+    """Primitive operations in order, compared by value.
 
     **Attributes:**
 
-    - `inputs`: the number of its inputs; the values that follow are results of operations.
-    - `operations`: what is done.
-    - `outputs`: where the results are found.
+    - `operations`: operations in the order of evaluation.
+    - `outputs`: operands that are returned. Values are the inputs, then the results of operations.
     """
 
-    def __init__(self, inputs: int, operations: Sequence[Operation], outputs: Sequence[Place]):
-        self.inputs, self.operations, self.outputs = inputs, tuple(operations), tuple(outputs)
-        self._key = (
-            inputs,
-            tuple((o.primitive.name, _key(o.params), o.operands) for o in self.operations),
+    def __init__(
+        self, num_inputs: int, operations: Sequence[Operation], outputs: Sequence[Operand]
+    ):
+        self.operations, self.outputs = tuple(operations), tuple(outputs)
+        self._hashable = (
+            num_inputs,
+            tuple((o.primitive.name, _hashable(o.params), o.operands) for o in self.operations),
             self.outputs,
         )
-        self._hash = hash(self._key)
+        self._hash = hash(self._hashable)
 
     def __hash__(self) -> int:
         return self._hash
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Program) and (self is other or self._key == other._key)
+    def __eq__(self, operand: object) -> bool:
+        return self is operand or (
+            isinstance(operand, Program) and self._hashable == operand._hashable
+        )
 
     def __repr__(self) -> str:
         return f"<Program of {len(self.operations)} operations>"
@@ -80,31 +82,30 @@ class Program:
         arrays: Sequence[Array | np.ndarray],
         inputs: Sequence[Array],
     ) -> list[Array]:
-        """The results."""
+        """Evaluate all operations and return the outputs."""
         values = list(inputs)
+        sources = {"value": values, "scalar": scalars, "array": arrays}
 
-        def read(place: Place) -> Any:
-            if place.kind == "value":
-                return values[place.which]
-            if place.kind == "scalar":
-                return scalars[place.which]
-            return arrays[place.which] if place.kind == "array" else place.which
+        def read(operand: Operand) -> Any:
+            kind, index_or_literal = operand
+            source = sources.get(kind)
+            return index_or_literal if source is None else source[index_or_literal]
 
         for primitive, params, operands in self.operations:
             bound = primitive.get_bind_params(params)
             result = primitive.bind(*map(read, operands), **bound)
             values.extend(result if primitive.multiple_results else [result])
-        return [jnp.asarray(read(place)) for place in self.outputs]
+        return [jnp.asarray(read(operand)) for operand in self.outputs]
 
 
 class Traced(eqx.Module):
-    """A program with its numbers.
+    """A program with its constants.
 
     **Attributes:**
 
-    - `scalars`: its double precision numbers.
-    - `arrays`: arrays, and numbers of other types.
-    - `program`: what is done with them.
+    - `scalars`: constants that are double precision numbers.
+    - `arrays`: constants that are arrays, or numbers of other inexact types.
+    - `program`: operations on constants and inputs.
     """
 
     scalars: Float[Array | np.ndarray, " S"]
@@ -114,132 +115,133 @@ class Traced(eqx.Module):
     def __call__(self, *inputs: Array) -> list[Array]:
         return self.program.run(self.scalars, self.arrays, inputs)
 
-    def same(self, other: "Traced") -> bool:
-        """Whether both compute the same, numbers included as far as they are known."""
-        return self.program == other.program and all(
-            map(_equal, (self.scalars, *self.arrays), (other.scalars, *other.arrays))
+    def equivalent(self, traced: "Traced") -> bool:
+        """Return whether both have the same program and constants. Tracers must be identical."""
+        return self.program == traced.program and all(
+            map(_equal, (self.scalars, *self.arrays), (traced.scalars, *traced.arrays))
         )
 
 
-def _equal(one: Array | np.ndarray, other: Array | np.ndarray) -> bool:
-    if isinstance(one, jax.core.Tracer) or isinstance(other, jax.core.Tracer):
-        return one is other
-    return np.array_equal(one, other, equal_nan=np.issubdtype(one.dtype, np.inexact))
+def _equal(left: Array | np.ndarray, right: Array | np.ndarray) -> bool:
+    if isinstance(left, jax.core.Tracer) or isinstance(right, jax.core.Tracer):
+        return left is right
+    return np.array_equal(left, right, equal_nan=np.issubdtype(left.dtype, np.inexact))
 
 
-class Written:
-    """A function that somebody wrote, equal to every other that computes the same.
+class TracedFunction:
+    """A user function, compared by its program and constants.
 
-    Functions are compiled into programs that are found by equality: with the identity of a function
-    for it, one that reads a global would keep the first value.
+    Compiled programs are cached by the equality of their static arguments. A comparison by identity
+    would miss that a global read by the function has changed.
 
     **Arguments:**
 
-    - `function`: any function of arrays.
-    - `arguments`: stand-ins for them, for their shapes.
+    - `function`: function of arrays.
+    - `examples`: arrays with the shapes of its arguments.
     """
 
-    def __init__(self, function: Callable, *arguments: np.ndarray):
+    def __init__(self, function: Callable, *examples: np.ndarray):
         self.function = function
-        # JAX remembers what it has traced by identity; this one it has never seen.
-        form = lifted(jax.make_jaxpr(lambda *given: function(*given))(*arguments))
-        numbers = (form.scalars, *form.arrays)
-        self._key = form.program, tuple(np.asarray(number).tobytes() for number in numbers)
+        # A new lambda, because JAX caches traces by the identity of the function.
+        self._hashable = _by_value(jax.make_jaxpr(lambda *arrays: function(*arrays))(*examples))
 
     def __call__(self, *arguments: Array) -> Any:
         return self.function(*arguments)
 
     def __hash__(self) -> int:
-        return hash(self._key)
+        return hash(self._hashable)
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Written) and self._key == other._key
+    def __eq__(self, operand: object) -> bool:
+        return isinstance(operand, TracedFunction) and self._hashable == operand._hashable
 
     def __reduce__(self):
-        # Traced anew where it is used next.
-        return _function_itself, (self.function,)
+        # Unpickling returns the function, which is traced at its next use.
+        return _unwrap, (self.function,)
 
 
-def _function_itself(function: Callable) -> Callable:
+def _unwrap(function: Callable) -> Callable:
     return function
 
 
-def lifted(closed: jex.ClosedJaxpr) -> Traced:
-    """The program of a traced function, and its numbers."""
+def lift_constants(closed: jex.ClosedJaxpr) -> Traced:
+    """Return a traced function as a program and its constants."""
     scalars: list[float] = []
     arrays: list[Any] = []
     operations: list[Operation] = []
     count = len(closed.jaxpr.invars)
 
-    def constant(value: Any) -> Place:
+    def constant(value: Any) -> Operand:
         if isinstance(value, jax.core.Tracer):
-            # A number of a transformation that is under way.
             arrays.append(value)
-            return Place("array", len(arrays) - 1)
-        number = np.asarray(value)
-        if number.ndim == 0 and number.dtype == np.float64:
-            scalars.append(float(number))
-            return Place("scalar", len(scalars) - 1)
-        if number.ndim or np.issubdtype(number.dtype, np.inexact):
-            arrays.append(number)
-            return Place("array", len(arrays) - 1)
-        # Indices, signs and flags are part of what is done.
-        return Place(str(number.dtype), number[()])
+            return Operand("array", len(arrays) - 1)
+        array = np.asarray(value)
+        if array.ndim == 0 and array.dtype == np.float64:
+            scalars.append(float(array))
+            return Operand("scalar", len(scalars) - 1)
+        if array.ndim or np.issubdtype(array.dtype, np.inexact):
+            arrays.append(array)
+            return Operand("array", len(arrays) - 1)
+        # Indices, signs and flags change the operation, so they belong to the program.
+        return Operand(str(array.dtype), array[()])
 
-    def walk(jaxpr: jex.Jaxpr, given: Sequence[Place]) -> list[Place]:
+    def inline(body: jex.ClosedJaxpr, arguments: Sequence[Operand]) -> list[Operand]:
         nonlocal count
-        known = dict(zip((*jaxpr.constvars, *jaxpr.invars), given, strict=True))
+        jaxpr = body.jaxpr
+        environment = dict(zip(jaxpr.constvars, map(constant, body.consts), strict=True))
+        environment.update(zip(jaxpr.invars, arguments, strict=True))
 
-        def place(atom: Any) -> Place:
-            return constant(atom.val) if isinstance(atom, jex.Literal) else known[atom]
+        def read(atom: Any) -> Operand:
+            return constant(atom.val) if isinstance(atom, jex.Literal) else environment[atom]
 
         for equation in jaxpr.eqns:
-            operands = tuple(place(atom) for atom in equation.invars)
-            body = equation.params.get(_INLINED.get(equation.primitive.name, ""))
-            if isinstance(body, jex.ClosedJaxpr):
-                known.update(zip(equation.outvars, inside(body, operands), strict=True))
+            operands = tuple(read(atom) for atom in equation.invars)
+            inner = equation.params.get(_INLINED.get(equation.primitive.name, ""))
+            if isinstance(inner, jex.ClosedJaxpr):
+                environment.update(zip(equation.outvars, inline(inner, operands), strict=True))
                 continue
             operations.append(Operation(equation.primitive, dict(equation.params), operands))
             for variable in equation.outvars:
-                known[variable] = Place("value", count)
+                environment[variable] = Operand("value", count)
                 count += 1
-        return [place(atom) for atom in jaxpr.outvars]
+        return [read(atom) for atom in jaxpr.outvars]
 
-    def inside(body: jex.ClosedJaxpr, given: Sequence[Place]) -> list[Place]:
-        return walk(body.jaxpr, [*map(constant, body.consts), *given])
-
-    inputs = [Place("value", i) for i in range(count)]
-    outputs = inside(closed, inputs)
+    num_inputs = count
+    outputs = inline(closed, [Operand("value", i) for i in range(num_inputs)])
     return Traced(
         np.array(scalars, dtype=np.float64),
         tuple(arrays),
-        Program(len(inputs), operations, outputs),
+        Program(num_inputs, operations, outputs),
     )
 
 
-def _key(value: Any) -> Any:
-    """Something hashable that is equal for parameters that mean the same."""
+def _by_value(closed: jex.ClosedJaxpr) -> tuple[Program, tuple[bytes, ...]]:
+    """Return a program and the bytes of its constants."""
+    traced = lift_constants(closed)
+    constants = (traced.scalars, *traced.arrays)
+    return traced.program, tuple(np.asarray(constant).tobytes() for constant in constants)
+
+
+def _hashable(value: Any) -> Any:
+    """Return a hashable value that is equal for equal parameters of a primitive."""
     if isinstance(value, dict):
-        return tuple(sorted((name, _key(item)) for name, item in value.items()))
+        return tuple(sorted((name, _hashable(item)) for name, item in value.items()))
     if isinstance(value, tuple | list):
-        return (type(value).__name__, *map(_key, value))
+        return (type(value).__name__, *map(_hashable, value))
     if isinstance(value, jex.ClosedJaxpr):
-        body = lifted(value)
-        numbers = (body.scalars, *body.arrays)
-        return body.program._key, tuple(np.asarray(n).tobytes() for n in numbers)
+        return _by_value(value)
     if isinstance(value, jex.Jaxpr):
-        return _key(jex.ClosedJaxpr(value, ()))
+        return _hashable(jex.ClosedJaxpr(value, ()))
     if isinstance(value, np.ndarray):
         return str(value.dtype), value.shape, value.tobytes()
     try:
         hash(value)
     except TypeError:
-        return _Itself(value)
+        return _IdentityKey(value)
     return value
 
 
-class _Itself:
-    """Something that cannot be hashed, equal to itself alone."""
+class _IdentityKey:
+    """A value without a hash, compared by identity."""
 
     def __init__(self, value: Any):
         self.value = value
@@ -247,5 +249,5 @@ class _Itself:
     def __hash__(self) -> int:
         return id(self.value)
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Itself) and self.value is other.value
+    def __eq__(self, operand: object) -> bool:
+        return isinstance(operand, _IdentityKey) and self.value is operand.value

@@ -1,57 +1,59 @@
-"""Vector fields from scalar ones: by components, as a curl, as a gradient.
+"""Vector fields from scalar fields: by components, as a curl, or as a gradient.
 
-They are built from the arguments of a residual, `u = kp.vectors.curl(psi)`, or from the fields of a
+The scalar fields are the arguments of a residual, `u = kp.vectors.curl(psi)`, or the fields of a
 solution, `kp.vectors.curl(solution["psi"])`. The curl of a Gaussian process is a Gaussian process
-with zero divergence, whose kernel consists of second derivatives of a scalar kernel.
+with zero divergence. Its kernel consists of second derivatives of a scalar kernel.
 """
 
 import operator
 from collections.abc import Callable, Iterable, Sequence
-from functools import reduce
+from functools import partial, reduce
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from kernelpde.checking import shown
+from kernelpde.checking import format_value
 from kernelpde.errors import InputError
-from kernelpde.functionals import Frame, Jet, NotANumber
+from kernelpde.functionals import CoordinateFrame, Jet, NoArithmetic
 
 
-class _Part(NamedTuple):
+class _SignedDerivative(NamedTuple):
     """A derivative of a scalar field, times a sign."""
 
     sign: float
     field: Any
-    along: tuple[int, ...]
+    coordinates: tuple[int, ...] = ()
 
 
-Component = tuple[_Part, ...]
+Component = tuple[_SignedDerivative, ...]
+"""One component of a vector field, as a sum."""
 
 
-class VectorJet(NotANumber):
-    """A vector field at one point, as a residual sees it.
+class VectorJet(NoArithmetic):
+    """A vector field at one point, for use in a residual.
 
-    `u.value`, `u.d("x")`, `u.laplacian` and, on a boundary, `u.normal_derivative` are vectors;
-    `u.divergence` is a number, `u.curl` one in the plane and a vector in space, `u.jacobian` has
-    components along rows, and `u.along(w)` is (w·∇)u.
+    `u.value`, `u.d("x")`, `u.laplacian` and, on a boundary, `u.normal_derivative` are vectors.
+    `u.divergence` is a number. `u.curl` is a number in two dimensions and a vector in three. The
+    rows of `u.jacobian` are the gradients of the components, and `u.advect(w)` is (w·∇)u.
     """
 
-    def __init__(self, components: Sequence[Component], frame: Frame):
+    def __init__(self, components: Sequence[Component], frame: CoordinateFrame):
         self._components, self._frame = tuple(components), frame
 
     def d(self, *coordinates: int | str) -> Float[Array, " m"]:
-        """The partial derivative along each coordinate given, by index or name."""
+        """Return the partial derivative along coordinates, by index or name."""
         return jnp.stack([self._entry(i, *coordinates) for i in range(len(self._components))])
 
     def _entry(self, component: int, *coordinates: int | str) -> Float[Array, ""]:
         return _sum(
-            part.sign * part.field.d(*part.along, *coordinates)
-            for part in self._components[component]
+            term.sign * term.field.d(*term.coordinates, *coordinates)
+            for term in self._components[component]
         )
 
     @property
     def value(self) -> Float[Array, " m"]:
+        """Components of the field."""
         return self.d()
 
     @property
@@ -61,18 +63,13 @@ class VectorJet(NotANumber):
 
     @property
     def divergence(self) -> Float[Array, ""]:
-        _check_square(self._components, self._frame)
-        return _sum(self._entry(n, i) for n, i in enumerate(self._frame.spatial))
+        """∇ · u."""
+        return _divergence(self._entry, self._components, self._frame)
 
     @property
     def curl(self) -> Float[Array, "..."]:
-        """∂v/∂x - ∂u/∂y in the plane, ∇ × u in space."""
-        _check_square(self._components, self._frame)
-        spatial = self._frame.spatial
-        turned = [
-            self._entry(j, spatial[i]) - self._entry(i, spatial[j]) for i, j in _turns(len(spatial))
-        ]
-        return turned[0] if len(spatial) == 2 else jnp.stack(turned)
+        """∂v/∂x - ∂u/∂y in two dimensions, ∇ × u in three."""
+        return _curl(self._entry, self._components, self._frame)
 
     @property
     def laplacian(self) -> Float[Array, " m"]:
@@ -85,132 +82,147 @@ class VectorJet(NotANumber):
         normal = self._components[0][0].field._normal
         if normal is None:
             raise InputError(
-                "normal_derivative needs normals, and the points of this condition have none. "
-                "Use a boundary piece, or a PointCloud with normals."
+                "normal_derivative: the points of this condition have no normals. Use a boundary "
+                "piece, or a PointCloud with normals."
             )
         return _sum(normal[i] * self.d(i) for i in range(len(self._frame.coordinates)))
 
-    def along(self, direction: Any) -> Float[Array, " m"]:
-        """(w·∇)u for a vector w, or for a vector field its value."""
+    def advect(self, direction: Any) -> Float[Array, " m"]:
+        """Return (w·∇)u for a vector w or a vector field w."""
         w = direction.value if isinstance(direction, VectorJet) else jnp.asarray(direction)
         return self.jacobian @ w
 
 
 class VectorView:
-    """A vector field of a solution, to be evaluated anywhere: components on the last axis.
+    """A vector field of a solution, with components on the last axis.
 
     `u(points)`, `u.d("x")(points)`, `u.divergence(points)`, `u.curl(points)`.
     """
 
-    def __init__(self, components: Sequence[Component], frame: Frame):
+    def __init__(self, components: Sequence[Component], frame: CoordinateFrame):
         self._components, self._frame = tuple(components), frame
 
     def __call__(self, points: Any) -> Float[Array, "... m"]:
         return self.d()(points)
 
     def d(self, *coordinates: int | str) -> Callable[[Any], Float[Array, "... m"]]:
-        """The partial derivative along each coordinate given, by index or name."""
+        """Return the partial derivative along coordinates, by index or name."""
         return lambda points: jnp.stack(
-            [self._entry(i, points, *coordinates) for i in range(len(self._components))], axis=-1
+            [self._entry(points, i, *coordinates) for i in range(len(self._components))], axis=-1
         )
 
-    def _entry(self, component: int, points: Any, *coordinates: int | str) -> Array:
+    def _entry(self, points: Any, component: int, *coordinates: int | str) -> Array:
         return _sum(
-            part.sign * part.field.d(*part.along, *coordinates)(points)
-            for part in self._components[component]
+            term.sign * term.field.d(*term.coordinates, *coordinates)(points)
+            for term in self._components[component]
         )
 
     def divergence(self, points: Any) -> Float[Array, "..."]:
-        _check_square(self._components, self._frame)
-        return _sum(self._entry(n, points, i) for n, i in enumerate(self._frame.spatial))
+        """Evaluate ∇ · u."""
+        return _divergence(partial(self._entry, points), self._components, self._frame)
 
     def curl(self, points: Any) -> Float[Array, "..."]:
-        """∂v/∂x - ∂u/∂y in the plane, ∇ × u in space, on the last axis."""
-        _check_square(self._components, self._frame)
-        spatial = self._frame.spatial
-        turned = [
-            self._entry(j, points, spatial[i]) - self._entry(i, points, spatial[j])
-            for i, j in _turns(len(spatial))
-        ]
-        return turned[0] if len(spatial) == 2 else jnp.stack(turned, axis=-1)
+        """Evaluate ∂v/∂x - ∂u/∂y in two dimensions, or ∇ × u in three, on the last axis."""
+        return _curl(partial(self._entry, points), self._components, self._frame)
 
 
-def of(*fields: Any) -> Any:
-    """A vector field from its components: `kp.vectors.of(u, v)`.
+def vector_field(*fields: Any) -> Any:
+    """Make a vector field from its components, as in `kp.vectors.vector_field(u, v)`.
 
     **Arguments:**
 
-    - `fields`: what a residual is given, or fields of a solution.
+    - `fields`: arguments of a residual, or fields of a solution.
     """
-    return _made("of", fields, [(_Part(1.0, field, ()),) for field in fields])
+    return _build("vector_field", fields, [(_SignedDerivative(1.0, field),) for field in fields])
 
 
 def curl(*potential: Any) -> Any:
-    """A vector field without divergence: (ψ_y, -ψ_x) in the plane, ∇ × (a, b, c) in space.
+    """Make a vector field without divergence, (ψ_y, -ψ_x) or ∇ × (a, b, c).
 
     **Arguments:**
 
-    - `potential`: a stream function, or the three components of a vector potential.
+    - `potential`: stream function in two dimensions, or the three components of a vector potential.
     """
     frame = _frame("curl", potential)
     x = frame.spatial
     if (len(x), len(potential)) == (2, 1):
         (psi,) = potential
-        components = [(_Part(1.0, psi, (x[1],)),), (_Part(-1.0, psi, (x[0],)),)]
+        components = [
+            (_SignedDerivative(1.0, psi, (x[1],)),),
+            (_SignedDerivative(-1.0, psi, (x[0],)),),
+        ]
     elif (len(x), len(potential)) == (3, 3):
         components = [
-            (_Part(1.0, potential[j], (x[i],)), _Part(-1.0, potential[i], (x[j],)))
-            for i, j in _turns(3)
+            (
+                _SignedDerivative(1.0, potential[j], (x[i],)),
+                _SignedDerivative(-1.0, potential[i], (x[j],)),
+            )
+            for i, j in _curl_pairs(3)
         ]
     else:
         raise InputError(
-            "curl: expected one stream function in the plane or three potentials in space; got "
-            f"{len(potential)} with {len(x)} coordinates in space."
+            "vectors.curl: expected one stream function in two dimensions or three potentials in "
+            f"three; got {len(potential)} with {len(x)} spatial coordinates."
         )
-    return _made("curl", potential, components)
+    return _build("curl", potential, components)
 
 
 def gradient(potential: Any) -> Any:
-    """A vector field without curl: the derivatives of a potential in space.
+    """Make a vector field without curl, the spatial gradient of a potential.
 
     **Arguments:**
 
-    - `potential`: what a residual is given, or a field of a solution.
+    - `potential`: argument of a residual, or field of a solution.
     """
     spatial = _frame("gradient", (potential,)).spatial
-    return _made("gradient", (potential,), [(_Part(1.0, potential, (i,)),) for i in spatial])
+    return _build(
+        "gradient", (potential,), [(_SignedDerivative(1.0, potential, (i,)),) for i in spatial]
+    )
 
 
-def _made(owner: str, fields: Sequence[Any], components: Sequence[Component]) -> Any:
-    frame = _frame(owner, fields)
-    made = VectorJet if isinstance(fields[0], Jet) else VectorView
-    return made(components, frame)
+def _build(caller: str, fields: Sequence[Any], components: Sequence[Component]) -> Any:
+    vector_type = VectorJet if isinstance(fields[0], Jet) else VectorView
+    return vector_type(components, _frame(caller, fields))
 
 
-def _frame(owner: str, fields: Sequence[Any]) -> Frame:
-    kinds = {isinstance(field, Jet) for field in fields}
-    if len(kinds) != 1 or not all(hasattr(type(field), "d") for field in fields):
+def _frame(caller: str, fields: Sequence[Any]) -> CoordinateFrame:
+    are_jets = {isinstance(field, Jet) for field in fields}
+    if len(are_jets) != 1 or not all(hasattr(type(field), "d") for field in fields):
         raise InputError(
-            f"vectors.{owner}: expected fields, as a residual is given them or of a solution; got "
-            f"{', '.join(shown(field) for field in fields) or 'none'}."
+            f"vectors.{caller}: expected fields, arguments of a residual or of a solution; got "
+            f"{', '.join(format_value(field) for field in fields) or 'none'}."
         )
-    if kinds == {True}:
-        return fields[0]._frame
-    return fields[0]._solution.problem.frame
+    return fields[0]._frame if are_jets == {True} else fields[0]._solution.problem.frame
 
 
-def _sum(parts: Iterable[Array]) -> Array:
-    return reduce(operator.add, parts)
+def _sum(terms: Iterable[Array]) -> Array:
+    return reduce(operator.add, terms)
 
 
-def _turns(dimension: int) -> list[tuple[int, int]]:
-    """Pairs of coordinates of the components of a curl."""
+def _divergence(
+    entry: Callable[..., Array], components: Sequence[Component], frame: CoordinateFrame
+) -> Array:
+    _check_square(components, frame)
+    return _sum(entry(n, i) for n, i in enumerate(frame.spatial))
+
+
+def _curl(
+    entry: Callable[..., Array], components: Sequence[Component], frame: CoordinateFrame
+) -> Array:
+    _check_square(components, frame)
+    x = frame.spatial
+    rotations = [entry(j, x[i]) - entry(i, x[j]) for i, j in _curl_pairs(len(x))]
+    return rotations[0] if len(x) == 2 else jnp.stack(rotations, axis=-1)
+
+
+def _curl_pairs(dimension: int) -> list[tuple[int, int]]:
+    """Return the pair of coordinates of each component of a curl."""
     return [(0, 1)] if dimension == 2 else [(1, 2), (2, 0), (0, 1)]
 
 
-def _check_square(components: Sequence[Component], frame: Frame) -> None:
+def _check_square(components: Sequence[Component], frame: CoordinateFrame) -> None:
     if len(components) != len(frame.spatial) or len(components) not in (2, 3):
         raise InputError(
-            f"A divergence or curl needs as many components as coordinates in space, two or three; "
-            f"got {len(components)} and {len(frame.spatial)}."
+            f"vectors: a divergence or curl needs one component per spatial coordinate, two or "
+            f"three; got {len(components)} components and {len(frame.spatial)} coordinates."
         )

@@ -1,96 +1,107 @@
-"""What is asked for."""
+"""Target accuracies."""
 
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from kernelpde.checking import real_number, whole_number
-from kernelpde.compiling import traced
-from kernelpde.deprecation import earlier_names
+from kernelpde.checking import check_integer, check_real
+from kernelpde.compiling import is_traced
 from kernelpde.errors import InputError
-from kernelpde.gauss_newton import Start, check_problem
 from kernelpde.problem import Problem
+from kernelpde.solution import Start, check_problem
 
 
-@earlier_names(deviations="std")
 @dataclass(frozen=True)
 class Accuracy:
     """A target accuracy, with limits on time and size.
 
     **Arguments:**
 
-    - `relative`: the root mean square error of each field, relative to the root mean square of the
+    - `relative`: root mean square error of each field, relative to the root mean square of the
       field. For problems without noise.
-    - `at_most`: time limit in seconds: a further level that is expected to exceed it is not
+    - `max_seconds`: time limit in seconds: a further level that is expected to exceed it is not
       started. No limit by default.
     - `max_rows`: maximum number of rows of the linear systems; a few thousand take seconds. The
       first level is small and is always solved.
-    - `std`: the discretization error of each unknown, in posterior standard deviations. For
+    - `posterior_std`: discretization error of each unknown, in posterior standard deviations. For
       problems with noisy data, where noise limits the accuracy.
 
-    A field that is zero up to rounding has no relative accuracy: the accuracy then counts as not
-    reached.
+    A field that is zero up to rounding has no relative accuracy: its target is never reached.
 
     **Example:**
 
     ```python
-    >>> asked = kp.Accuracy(relative=1e-3, max_rows=2000)
-    >>> float(kp.solve(problem, accuracy=asked).error_estimate["u"].rms) < 1e-3
+    >>> target = kp.Accuracy(relative=1e-3, max_rows=2000)
+    >>> float(kp.solve(problem, accuracy=target).error_estimate["u"].rms) < 1e-3
     True
     ```
     """
 
     relative: float | None = None
-    at_most: float | None = None
+    max_seconds: float | None = None
     max_rows: int = 5000
-    std: float = 0.2
+    posterior_std: float = 0.2
 
     def __post_init__(self):
         if self.relative is not None:
-            real_number("Accuracy", "relative", self.relative, above=0, at_most=1)
-        real_number("Accuracy", "std", self.std, above=0)
-        if self.at_most is not None:
-            real_number("Accuracy", "at_most", self.at_most, above=0)
-        whole_number("Accuracy", "max_rows", self.max_rows, at_least=1)
+            check_real("Accuracy", "relative", self.relative, greater_than=0, at_most=1)
+        check_real("Accuracy", "posterior_std", self.posterior_std, greater_than=0)
+        if self.max_seconds is not None:
+            check_real("Accuracy", "max_seconds", self.max_seconds, greater_than=0)
+        check_integer("Accuracy", "max_rows", self.max_rows, at_least=1)
 
     @staticmethod
-    def of(given: Any) -> "Accuracy":
-        """From a number, or as it is."""
-        return given if isinstance(given, Accuracy) else Accuracy(given)
+    def from_value(value: "float | Accuracy") -> "Accuracy":
+        """Convert a relative accuracy; return an `Accuracy` unchanged."""
+        return value if isinstance(value, Accuracy) else Accuracy(value)
+
+    @property
+    def target_error(self) -> float:
+        """Target in the units of the estimated error."""
+        return self.posterior_std if self.relative is None else self.relative
+
+    def __str__(self) -> str:
+        if self.relative is None:
+            return f"{self.posterior_std:g} std"
+        return f"{self.relative:.0e}"
 
 
-def is_noisy(problem: Problem) -> bool:
-    """Whether some conditions need not hold exactly."""
-    levels = [np.asarray(condition.noise_level) for condition in problem.conditions]
-    return any(np.any(level > 0) for level in levels)
+def has_noise(problem: Problem) -> bool:
+    """Return whether some conditions have noise."""
+    return any(np.any(np.asarray(condition.noise_std) > 0) for condition in problem.conditions)
 
 
-def checked(
-    problem: Any, asked: Accuracy, points: Any, inputs: Any, start: Any
+def check_arguments(
+    problem: Any, target: Accuracy, points: Any, inputs: Any, start: Any
 ) -> tuple[Problem, Start | None]:
-    """A problem with its inputs, and a start; what cannot be solved to an accuracy is refused."""
+    """Return the problem with its inputs, and the start; reject unsupported combinations."""
     check_problem("solve", problem)
     if points is not None:
-        raise InputError("solve: give points, or an accuracy for which they are chosen; got both.")
+        raise InputError(
+            "solve: expected points, or an accuracy for which they are chosen; got both. Remove "
+            "one of them."
+        )
     if isinstance(start, tuple):
-        raise InputError("solve: with an accuracy, start is a solution or functions of a point.")
-    if traced(problem, inputs, start):
         raise InputError(
-            "solve: how many points an accuracy needs is found level by level, and inside of "
-            "jax.jit, jax.vmap or jax.grad nothing is known to decide by. Find them outside, "
-            "solution = solve(problem, accuracy=...), and inside "
-            "solve(solution.problem, solution.blocks, inputs=...)."
+            "solve: with an accuracy, start must be a solution or functions of a point; got arrays."
         )
-    if is_noisy(problem) and asked.relative is not None:
+    if is_traced(problem, inputs, start):
         raise InputError(
-            "solve: an accuracy is for conditions that hold exactly; with noise the posterior says "
-            "how far off the solution may be. Ask for points that add little to that, "
-            "accuracy=Accuracy(std=0.2)."
+            "solve: accuracy=... cannot be used inside jax.jit, jax.vmap or jax.grad, because the "
+            "number of points depends on computed values. Call solution = solve(problem, "
+            "accuracy=...) outside, and solve(solution.problem, solution.point_sets, inputs=...) "
+            "inside."
         )
-    if not is_noisy(problem) and asked.relative is None:
+    if has_noise(problem) and target.relative is not None:
         raise InputError(
-            "solve: without noisy data there are no posterior standard deviations to compare to. "
-            "Write accuracy=1e-6, the relative error of each field."
+            "solve: a relative accuracy requires noise-free conditions, but this problem has noisy "
+            "ones. Bound the discretization error relative to the posterior standard deviation "
+            "instead: accuracy=Accuracy(posterior_std=0.2)."
+        )
+    if not has_noise(problem) and target.relative is None:
+        raise InputError(
+            "solve: posterior_std requires noisy data, since without noise there are no posterior "
+            "standard deviations. Use accuracy=1e-6, the relative error of each field."
         )
     return problem if inputs is None else problem.with_inputs(inputs), start

@@ -1,61 +1,61 @@
-"""How many points each condition gets, so that all are about equally dense."""
+"""Number of points per condition, for about equal density of points."""
 
 import numpy as np
 
-from kernelpde.compiling import rung
-from kernelpde.geometry import Patch, load_of, patches_of
+from kernelpde.compiling import padded_size
+from kernelpde.geometry import Patch, as_patches, density_integral
 from kernelpde.problem import Problem
 
-_BOUNDARY = 1.4
-"""How much denser points are on boundaries: kernels know less there, from one side only."""
+_BOUNDARY_DENSITY = 1.4
+"""Density of points on boundaries relative to the interior. Kernels are less accurate there, with
+points on one side only."""
 
 
-def counts(problem: Problem, along: float) -> dict[str, int]:
-    """For each condition without points of its own how many to draw.
+def points_per_condition(problem: Problem, points_per_axis: float) -> dict[str, int]:
+    """Return the number of points to draw for each condition without user-supplied points.
 
-    **Arguments:**
-
-    - `along`: points along each coordinate.
+    Numbers are rounded up to padded sizes, so that problems share programs.
     """
-    found, spacing = {}, _spacing(problem, along)
+    counts, spacing = {}, _graded_spacing(problem, points_per_axis)
     for condition in problem.conditions:
-        region = condition.region
-        if problem.has_own_points(condition.name):
+        if problem.has_given_points(condition.name):
             continue
-        patches = patches_of(region)
-        if patches and all(patch.parameters == 0 for patch in patches):
-            found[condition.name] = len(patches)
-            continue
-        whole = max(1, round(along ** len(problem.space.coordinates)))
-        each = [_count(patch, along, spacing) for patch in patches]
-        total = sum(each) if patches else whole
-        # Round numbers: problems of other shapes then need no other programs.
-        found[condition.name] = rung(total)
-    return found
+        patches = as_patches(condition.region)
+        if patches and all(patch.parameter_dim == 0 for patch in patches):
+            counts[condition.name] = len(patches)
+        elif patches:
+            total = sum(_count(patch, points_per_axis, spacing) for patch in patches)
+            counts[condition.name] = padded_size(total)
+        else:
+            dimension = len(problem.space.coordinates)
+            counts[condition.name] = padded_size(max(1, round(points_per_axis**dimension)))
+    return counts
 
 
-def _spacing(problem: Problem, along: float) -> float:
-    """How far apart points are where they are finer in some places, compared to the size there."""
-    patches = [p for c in problem.conditions for p in patches_of(c.region)]
-    loads = [load_of(p) for p in patches if p.solid and p.sizes is not None]
+def _graded_spacing(problem: Problem, points_per_axis: float) -> float:
+    """Return the spacing of graded points relative to the size field; zero without grading."""
+    patches = [p for c in problem.conditions for p in as_patches(c.region)]
+    integrals = [density_integral(p) for p in patches if p.is_interior and p.size_field is not None]
     dimension = len(problem.space.coordinates)
-    return max(loads, default=0.0) ** (1.0 / dimension) / along
+    return max(integrals, default=0.0) ** (1.0 / dimension) / points_per_axis
 
 
-def _count(patch: Patch, along: float, spacing: float) -> int:
-    """Points of one piece of a region."""
-    if patch.sizes is not None and patch.parameters > 0 and not patch.solid:
-        return max(2, round(_BOUNDARY * load_of(patch) / spacing**patch.parameters))
-    share = float(np.clip(patch.fraction(), 0.05, 1.0))
-    if patch.solid:
-        return max(4, round(share * along**patch.parameters))
-    return max(2, round(_BOUNDARY * _sides(patch) * share * along**patch.parameters))
+def _count(patch: Patch, points_per_axis: float, spacing: float) -> int:
+    """Return the number of points of one patch."""
+    dimension = patch.parameter_dim
+    if patch.size_field is not None and dimension > 0 and not patch.is_interior:
+        return max(2, round(_BOUNDARY_DENSITY * density_integral(patch) / spacing**dimension))
+    density = float(np.clip(patch.fraction(), 0.05, 1.0))
+    if patch.is_interior:
+        return max(4, round(density * points_per_axis**dimension))
+    density = _BOUNDARY_DENSITY * _equivalent_sides(patch) * density
+    return max(2, round(density * points_per_axis**dimension))
 
 
-def _sides(patch: Patch) -> float:
-    """How many sides of a box a piece of boundary is worth, by its measure: a circle is π."""
-    unit = np.random.default_rng(0).random((256, patch.parameters))
+def _equivalent_sides(patch: Patch) -> float:
+    """Return the measure of a boundary patch in sides of its bounding box: π for a circle."""
+    unit = np.random.default_rng(0).random((256, patch.parameter_dim))
     extents = np.ptp(patch.chart(unit).points, axis=0)
-    # The coordinates of a straight side of a mesh are those of a file, rounded.
+    # Coordinates of a straight side that are read from a file differ by rounding.
     free = extents[extents > 1e-6 * extents.max()]
-    return float(patch.measure / np.exp(np.mean(np.log(free))) ** patch.parameters)
+    return float(patch.full_measure / np.exp(np.mean(np.log(free))) ** patch.parameter_dim)

@@ -1,10 +1,10 @@
-"""Points and lengthscales that become finer towards where a solution varies on a small scale.
+"""Grading of points and lengthscales towards small-scale features of a solution.
 
-Around a corner that points into the domain solutions behave like r^(π/ω), with ω > π the angle, and
-are in no space of a stationary kernel that can solve an equation of second order: its solutions
-converge, to something else. With lengthscales and distances of points in proportion to r it is the
-same problem at every scale, and they converge to the right one. So it is around small holes and
-fillets, down to their radius.
+At a reentrant corner with interior angle ω > π a solution behaves like r^(π/ω). It is not in the
+RKHS of a stationary kernel that can solve a second-order equation: with uniformly refined points
+the solution converges to a wrong limit. With lengthscales and spacings in proportion to r the
+problem is the same at every scale, and the solution converges to the correct limit. The same holds
+near small holes and fillets, down to their radius.
 """
 
 from collections.abc import Callable
@@ -17,87 +17,92 @@ from jaxtyping import Array
 
 from kernelpde.geometry import (
     AbstractRegion,
+    GradingCenters,
     Patch,
-    Patches,
-    Places,
-    Sizes,
+    PatchUnion,
+    SizeField,
     bounding_box,
-    fine_places,
+    find_grading_centers,
 )
-from kernelpde.kernels import AbstractKernel, AbstractRadial, Gibbs, Sized
+from kernelpde.kernels import AbstractKernel, AbstractRadial, Gibbs, SizeFieldLengthscale
 from kernelpde.problem import Condition, Problem
 
-_SMALLEST = 0.1
-"""The smallest size, of the accuracy. What is cut off of r^a at a size s is felt as s^(2a)
-elsewhere, and a is at least one half."""
+_MIN_SIZE_FACTOR = 0.1
+"""Smallest size relative to the accuracy. Cutting off r^a at a size s changes the solution
+elsewhere by about s^(2a), and a is at least one half."""
 
-_ONE_UNIT = 30.0
-"""Extents that differ by less have the same unit, such as meters; else each has its own."""
-
-
-def places_of(problem: Problem) -> Places:
-    """Around which solutions of a problem are likely to vary on a small scale."""
-    exact = [c.region for c in problem.conditions if not c.noise_level.any()]
-    return fine_places(exact)
+_SAME_UNIT_RATIO = 30.0
+"""Ratio of extents up to which coordinates are assumed to have the same unit. Size fields are
+isotropic in such coordinates, and scaled by coordinate otherwise."""
 
 
-def graded(problem: Problem, places: Places, accuracy: float) -> Problem:
-    """The same problem with finer points and shorter lengthscales around some places.
+def grading_centers(problem: Problem) -> GradingCenters:
+    """Return the points near which solutions are likely to vary on a small scale."""
+    exact = [c.region for c in problem.conditions if not c.noise_std.any()]
+    return find_grading_centers(exact)
 
-    Residuals are multiplied by Hᵐ, with m the highest order of their derivatives, so that they are
-    as large at every scale.
+
+def grade_problem(problem: Problem, centers: GradingCenters, accuracy: float) -> Problem:
+    """Grade the points and lengthscales of a problem towards grading centers.
+
+    Residuals are multiplied by Hᵐ, with the size field H and the highest order m of their
+    derivatives, so that they have the same magnitude at every scale.
     """
     box = bounding_box([condition.region for condition in problem.conditions])
     extents = box[:, 1] - box[:, 0]
     if np.ptp(extents) < 0.01 * extents.max():
         lengths = extents[:1]
-    elif extents.max() < _ONE_UNIT * extents.min():
-        # Circles are round: sizes are the same in all directions.
+    elif extents.max() < _SAME_UNIT_RATIO * extents.min():
+        # In coordinates of the same unit size fields are isotropic.
         lengths = extents.min(keepdims=True)
         box = box[:, :1] + np.array([0.0, lengths[0]])
     else:
         lengths = extents
-    smallest = np.maximum(_SMALLEST * accuracy, places.radii / lengths.min())
-    sizes = Sizes.of(places.points, smallest, box)
+    radii = np.maximum(_MIN_SIZE_FACTOR * accuracy, centers.radii / lengths.min())
+    size_field = SizeField.from_centers(centers.points, radii, box)
 
-    def local(kernel: AbstractKernel) -> AbstractKernel:
-        return Gibbs(Sized(lengths, sizes)) if isinstance(kernel, AbstractRadial) else kernel
+    def grade_kernel(kernel: AbstractKernel) -> AbstractKernel:
+        if not isinstance(kernel, AbstractRadial):
+            return kernel
+        return Gibbs(SizeFieldLengthscale(lengths, size_field))
 
     conditions = [
-        _graded_condition(problem, number, sizes) for number in range(len(problem.conditions))
+        _grade_condition(
+            condition, max((term.order for term in residual.terms), default=0), size_field
+        )
+        for condition, residual in zip(problem.conditions, problem.residuals, strict=True)
     ]
-    kernels = [local(field.kernel) for field in problem.fields]
+    kernels = [grade_kernel(field.kernel) for field in problem.fields]
     return problem.with_conditions(conditions).with_kernels(kernels)
 
 
-def _graded_condition(problem: Problem, number: int, sizes: Sizes) -> Condition:
-    condition = problem.conditions[number]
-    terms = problem.residuals[number].terms
-    order = max((term.order for term in terms), default=0)
-    residual = _Local(condition.residual, sizes, order) if order else condition.residual
-    return replace(condition, where=_finer(condition.region, sizes), residual=residual)
+def _grade_condition(condition: Condition, order: int, size_field: SizeField) -> Condition:
+    residual = condition.residual
+    if order:
+        residual = _ScaledResidual(residual, size_field, order)
+    return replace(condition, region=_grade_region(condition.region, size_field), residual=residual)
 
 
-def _finer(region: AbstractRegion, sizes: Sizes) -> AbstractRegion:
-    if isinstance(region, Patches):
-        patches = tuple(replace(patch, sizes=sizes) for patch in region.patches)
+def _grade_region(region: AbstractRegion, size_field: SizeField) -> AbstractRegion:
+    if isinstance(region, PatchUnion):
+        patches = tuple(replace(patch, size_field=size_field) for patch in region.patches)
         return replace(region, patches=patches)
-    return replace(region, sizes=sizes) if isinstance(region, Patch) else region
+    return replace(region, size_field=size_field) if isinstance(region, Patch) else region
 
 
 @dataclass(frozen=True, eq=False)
-class _Local:
-    """A residual in units of the size at each place."""
+class _ScaledResidual:
+    """A residual multiplied by a power of the size field."""
 
     residual: Callable[..., Any]
-    sizes: Sizes
+    size_field: SizeField
     order: int
 
     @property
     def __wrapped__(self) -> Callable[..., Any]:
-        # What arguments it has, and where it was written.
+        """The user's function, whose arguments and source location apply."""
         return self.residual
 
-    def __call__(self, x: Array, *others: Any) -> Any:
-        unit = self.sizes(x) ** self.order
-        return jax.tree.map(lambda value: unit * value, self.residual(x, *others))
+    def __call__(self, x: Array, *arguments: Any) -> Any:
+        scale = self.size_field(x) ** self.order
+        return jax.tree.map(lambda value: scale * value, self.residual(x, *arguments))

@@ -1,62 +1,54 @@
-"""Solving a problem with given points, or to an accuracy."""
+"""`solve` at given points, or to a target accuracy by refinement in levels."""
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Array
 
-from kernelpde.adaptive._accuracy import Accuracy, checked
-from kernelpde.adaptive._counts import counts
-from kernelpde.adaptive._grading import graded, places_of
-from kernelpde.adaptive._uncertainty import error_in_std
-from kernelpde.deprecation import adapted
+from kernelpde.adaptive._accuracy import Accuracy, check_arguments
+from kernelpde.adaptive._counts import points_per_condition
+from kernelpde.adaptive._grading import grade_problem, grading_centers
+from kernelpde.adaptive._uncertainty import error_over_posterior_std
 from kernelpde.errors import SolveError
-from kernelpde.gauss_newton import (
-    RESULTS,
-    Discretization,
-    Points,
-    Solution,
-    Solver,
-    Start,
-    code_of,
-    earlier,
-)
-from kernelpde.gauss_newton import solve as solve_at_points
-from kernelpde.geometry import Places
-from kernelpde.learning import Bilevel, FinalSolve, Parameters, learn, resolved
+from kernelpde.geometry import GradingCenters
+from kernelpde.learning import Bilevel, FinalSolve, ThetaMap, learn, shorten_until_resolved
 from kernelpde.linear_solvers import LinearSolver
-from kernelpde.problem import Collocation, Problem
+from kernelpde.nonlinear import RESULTS, Discretization, NonlinearSolver, Points, code_from_result
+from kernelpde.problem import PointSet, Problem
+from kernelpde.solution import Solution, Start
+from kernelpde.solution import solve as solve_at_points
 
-_FIRST = {1: 12.0, 2: 7.0, 3: 4.5}
-"""Points along each coordinate on the first level, by the dimension; 3 beyond. So few that many
-lengthscales can be tried."""
+_INITIAL_POINTS_PER_AXIS = {1: 12.0, 2: 7.0, 3: 4.5}
+"""Points along each coordinate on the first level by dimension, and 3 beyond. The first level tries
+many lengthscales, so it has to be small."""
 
-_MORE = 2.0
+_REFINEMENT_FACTOR = 2.0
 """Growth of the number of points from level to level."""
 
-_STEPS = 4
-"""Steps of learning on a level that begins with the kernels of the last."""
+_STEPS_PER_LEVEL = 4
+"""Learning steps on a level that starts from the kernels of the previous one."""
 
-_ARITHMETIC = 1000
-"""With more rows than this in training a level takes the time of its factorizations, which grows
-with the cube of their number; with fewer that of compilation and Python, which hardly grows."""
+_COMPUTE_BOUND_ROWS = 1000
+"""Number of training rows above which factorizations, of cubic cost, determine the time of a level.
+Below, compilation and Python do, whose cost hardly grows."""
 
-_SLOW = 0.3
-"""A level that leaves more than this of the estimated error, or has not converged, is followed by
-grading, if there are places to grade towards. Smooth solutions leave a tenth or less."""
+_MAX_LEARNING_ROWS = 1000
+"""Number of training rows above which the kernels of the previous level are kept."""
 
-_LEARNED = 1000
-"""With more rows than this in training kernels are kept as the last level has learned them."""
+_SLOW_RATIO = 0.3
+"""Ratio of estimated errors of successive levels above which the problem is graded, if it has
+grading centers. Smooth solutions have a ratio of a tenth or less."""
 
-_PROGRESS = 0.9
-"""A level that leaves more of the estimated error than this has gained nothing; after two of them
-more points do not help."""
+_STAGNATION_RATIO = 0.9
+"""Ratio of estimated errors above which a level stagnates."""
+
+_MAX_STAGNANT_LEVELS = 2
+"""Number of successive stagnant levels that end the refinement."""
 
 
-@adapted(earlier)
 def solve(
     problem: Problem | Discretization,
     points: Points | None = None,
@@ -66,7 +58,7 @@ def solve(
     start: Start | tuple[Array, ...] | None = None,
     seed: int = 0,
     sampling: str = "halton",
-    solver: Solver | None = None,
+    solver: NonlinearSolver | None = None,
     linear_solver: LinearSolver | None = None,
     max_steps: int = 50,
     throw: bool = True,
@@ -87,14 +79,14 @@ def solve(
     - `points`: for each condition the number of points to draw, or an array of points; or the
       result of `problem.collocate`.
     - `accuracy`: instead of points, the root mean square error of each field, relative to the
-      root mean square of the field; `Accuracy(1e-6, at_most=60.0)` for at most a minute; with noisy
-      data `Accuracy(std=0.2)`, in posterior standard deviations of each unknown.
+      root mean square of the field; `Accuracy(1e-6, max_seconds=60.0)` for at most a minute; with
+      noisy data `Accuracy(posterior_std=0.2)`, in posterior standard deviations of each unknown.
     - `inputs`: values that replace some of the inputs of the problem.
     - `start`: initial guess: a solution of a problem with the same fields, at any points; or for
       some fields a function of a point, `{"u": lambda x: x[0] ** 2}`; or nonlinear jet entries at
       the points of each condition. Zero by default.
-    - `seed`: of the random points.
-    - `sampling`: how to draw them, one of `kernelpde.geometry.METHODS`. The default is evenly
+    - `seed`: seed of the random points.
+    - `sampling`: sampling method, one of `kernelpde.geometry.METHODS`. The default is evenly
       spread; the paper uses `"uniform"`, which costs about a factor of two in accuracy.
     - `solver`: `LevenbergMarquardt()` by default; `GaussNewton()` for undamped steps. It sets the
       tolerance.
@@ -104,7 +96,7 @@ def solve(
       solve of each level.
     - `throw`: raise `SolveError` if the iteration does not converge or the accuracy is not reached,
       instead of returning the solution so far.
-    - `callback`: called with a `Record` after every step; with an accuracy, with every
+    - `callback`: called with a `SolveRecord` after every step; with an accuracy, with every
       `LearningRecord` of a level, and then with the records of its solve.
 
     **Returns:**
@@ -135,18 +127,18 @@ def solve(
             throw=throw,
             callback=callback,
         )
-    asked = Accuracy.of(accuracy)
-    problem, start = checked(problem, asked, points, inputs, start)
+    target = Accuracy.from_value(accuracy)
+    problem, start = check_arguments(problem, target, points, inputs, start)
     final = FinalSolve(linear_solver=linear_solver, max_steps=max_steps)
-    ways = _Ways(Bilevel(solver=solver, final=final), seed, sampling, callback)
-    solution = _levels(problem, asked, ways, start)
+    settings = _LevelSettings(Bilevel(solver=solver, final=final), seed, sampling, callback)
+    solution = _solve_adaptively(problem, target, settings, start)
     if throw and not solution.converged:
         raise SolveError(str(solution), solution)
     return solution
 
 
-class _Ways(NamedTuple):
-    """How each level is learned and solved."""
+class _LevelSettings(NamedTuple):
+    """Settings that all levels share."""
 
     method: Bilevel
     seed: int
@@ -154,155 +146,183 @@ class _Ways(NamedTuple):
     callback: Callable[[Any], None] | None
 
 
-def _levels(
-    problem: Problem,
-    asked: Accuracy,
-    ways: _Ways,
-    start: Start | None,
-) -> Solution:
-    """From few points to many, until the estimated error is as small as was asked for."""
-    dimension = len(problem.space.coordinates)
-    along, begun = _FIRST.get(dimension, 3.0), time.perf_counter()
-    best: Solution | None = None
-    rank, tried = (True, np.inf), list[str]()
-    first, idle, lowest = True, 0, np.inf
-    places = places_of(problem) if asked.relative is not None else Places.none()
-    while True:
-        started = time.perf_counter()
-        wanted = counts(problem, along)
-        drawn = problem.collocate(wanted, seed=ways.seed, sampling=ways.sampling)
-        rows = problem.row_count(drawn)
-        held = not Parameters.of(problem.kernels, problem.noises).vector.size
-        # As many as training and validation points together.
-        finer = counts(problem, along * 2.0 ** (1.0 / dimension))
-        growth = sum(finer.values()) / max(1, sum(wanted.values()))
-        if not held and (first or rows <= _LEARNED):
-            finer, growth = None, 2.0
-        if best is not None and growth * rows > asked.max_rows:
-            why = f"a further level may have more than {asked.max_rows} rows (max_rows)"
-            return _limited(best, asked, why, tried)
-        level = _level(problem, drawn, finer, ways, start, first)
-        error = _error(level, asked)
-        if level.converged and error <= _wanted(asked):
-            return _with_reason(level, f"{_goal(asked)} was asked for, and is reached.")
-        slow = best is not None and not (level.converged and error < _SLOW * lowest)
-        if level.converged:
-            # What is estimated of others means little: these only need more points.
-            idle = 0 if error < _PROGRESS * lowest else idle + 1
-            lowest, start = min(lowest, error), level
-        said = "" if level.converged else " (not converged)"
-        tried.append(f"{problem.row_count(level.blocks)} rows {error:.0e}{said}")
-        found = _rank(level, error)
-        if best is None or found < rank:
-            best, rank = level, found
-        if slow and len(places.points):
-            problem = graded(problem, places, _wanted(asked))
-            places, first, idle, lowest = Places.none(), True, 0, np.inf
-        else:
-            problem, first = (level.problem, False) if level.converged else (problem, first)
-        if idle >= 2:
-            why = "more points do not help, by rounding or by the kernel"
-            return _limited(best, asked, why, tried)
-        if not wanted:
-            return _limited(best, asked, "every condition comes with its points", tried)
-        along *= _MORE ** (1.0 / dimension)
-        now = time.perf_counter()
-        longer = _MORE**3 if rows > _ARITHMETIC else _MORE
-        if asked.at_most is not None and now - begun + longer * (now - started) > asked.at_most:
-            why = f"a further level may take longer than {asked.at_most:g} s (at_most)"
-            return _limited(best, asked, why, tried)
+@dataclass
+class _Progress:
+    """Progress of the refinement.
 
+    **Attributes:**
 
-def _level(
-    problem: Problem,
-    drawn: tuple[Collocation, ...],
-    finer: dict[str, int] | None,
-    ways: _Ways,
-    start: Start | None,
-    first: bool,
-) -> Solution:
-    """Learn and solve; only solve, if hyperparameters are held or have been learned well enough.
-
-    - `drawn`: points to learn with.
-    - `finer`: numbers of points if there is nothing to learn.
-    - `first`: whether nothing is known of the kernels, so that several have to be tried.
+    - `best`, `sort_key`: best solution so far; see `_sort_key`.
+    - `best_error`: smallest estimated error of a converged level with the current grading.
+    - `stagnant_levels`: number of successive levels without progress.
+    - `level_log`: rows and estimated error of each level.
     """
-    method, seed, sampling, callback = ways
-    method = replace(method, multistart=first)
-    if finer is not None:
-        found = _solved(problem, finer, start, ways)
-        return found if first else resolved(found, lambda p, s: _solved(p, s.blocks, s, ways))
-    learned = learn(
+
+    best: Solution | None = None
+    sort_key: tuple[bool, float] = (True, np.inf)
+    best_error: float = np.inf
+    stagnant_levels: int = 0
+    level_log: list[str] = field(default_factory=list)
+
+    def add(self, level: Solution, error: float) -> bool:
+        """Add a level; return whether it made little progress."""
+        is_slow = self.best is not None and not (
+            level.converged and error < _SLOW_RATIO * self.best_error
+        )
+        # Estimates of solutions that have not converged do not indicate stagnation.
+        if level.converged:
+            is_stagnant = not error < _STAGNATION_RATIO * self.best_error
+            self.stagnant_levels = self.stagnant_levels + 1 if is_stagnant else 0
+            self.best_error = min(self.best_error, error)
+        suffix = "" if level.converged else " (not converged)"
+        rows = level.problem.num_rows(level.point_sets)
+        self.level_log.append(f"{rows} rows {error:.0e}{suffix}")
+        sort_key = _sort_key(level, error)
+        if self.best is None or sort_key < self.sort_key:
+            self.best, self.sort_key = level, sort_key
+        return is_slow
+
+    def best_effort(self, target: Accuracy, limit: str) -> Solution:
+        """Return the best solution, with a result and a message that explain the limit."""
+        best = self.best
+        assert best is not None
+        code = code_from_result(RESULTS.accuracy_not_reached)
+        solution = replace(best, result_code=code if best.converged else best.result_code)
+        vars(solution)["error_estimate"] = best.error_estimate
+        message = f"Accuracy {target} requested, not reached: {limit}."
+        if len(self.level_log) > 1:
+            message += f" Estimated errors by level: {', '.join(self.level_log)}."
+        return _with_message(solution, message)
+
+
+def _solve_adaptively(
+    problem: Problem, target: Accuracy, settings: _LevelSettings, start: Start | None
+) -> Solution:
+    """Refine the points until the estimated error is below the target."""
+    dimension = len(problem.space.coordinates)
+    points_per_axis = _INITIAL_POINTS_PER_AXIS.get(dimension, 3.0)
+    start_time, progress, is_first = time.perf_counter(), _Progress(), True
+    centers = grading_centers(problem) if target.relative is not None else GradingCenters.empty()
+    while True:
+        level_start = time.perf_counter()
+        counts = points_per_condition(problem, points_per_axis)
+        points = problem.collocate(counts, seed=settings.seed, sampling=settings.sampling)
+        rows = problem.num_rows(points)
+        is_frozen = not ThetaMap.of(problem.kernels, problem.noises).vector.size
+        if not is_frozen and (is_first or rows <= _MAX_LEARNING_ROWS):
+            solve_counts, row_growth = None, 2.0
+        else:
+            # As many points as training and validation points of a learning level.
+            solve_counts = points_per_condition(problem, points_per_axis * 2.0 ** (1.0 / dimension))
+            row_growth = sum(solve_counts.values()) / max(1, sum(counts.values()))
+        if progress.best is not None and row_growth * rows > target.max_rows:
+            limit = f"a further level may have more than {target.max_rows} rows (max_rows)"
+            return progress.best_effort(target, limit)
+        level = _solve_level(problem, points, solve_counts, settings, start, is_first)
+        error = _error(level, target)
+        if level.converged and error <= target.target_error:
+            return _with_message(level, f"Accuracy {target} requested and reached.")
+        is_slow = progress.add(level, error)
+        if level.converged:
+            start = level
+        if is_slow and len(centers.points):
+            problem = grade_problem(problem, centers, target.target_error)
+            centers, is_first = GradingCenters.empty(), True
+            progress.stagnant_levels, progress.best_error = 0, np.inf
+        elif level.converged:
+            problem, is_first = level.problem, False
+        if progress.stagnant_levels >= _MAX_STAGNANT_LEVELS:
+            limit = "more points do not help, because of rounding or the kernel"
+            return progress.best_effort(target, limit)
+        if not counts:
+            return progress.best_effort(target, "all conditions have user-supplied points")
+        points_per_axis *= _REFINEMENT_FACTOR ** (1.0 / dimension)
+        now = time.perf_counter()
+        cost_growth = _REFINEMENT_FACTOR**3 if rows > _COMPUTE_BOUND_ROWS else _REFINEMENT_FACTOR
+        expected_end = now - start_time + cost_growth * (now - level_start)
+        if target.max_seconds is not None and expected_end > target.max_seconds:
+            limit = f"a further level may take longer than {target.max_seconds:g} s (max_seconds)"
+            return progress.best_effort(target, limit)
+
+
+def _solve_level(
+    problem: Problem,
+    points: tuple[PointSet, ...],
+    solve_counts: dict[str, int] | None,
+    settings: _LevelSettings,
+    start: Start | None,
+    is_first: bool,
+) -> Solution:
+    """Learn the kernels and solve, or solve only.
+
+    **Arguments:**
+
+    - `points`: points to learn with.
+    - `solve_counts`: if given, solve only, with these numbers of points.
+    - `is_first`: whether to compare several lengthscales.
+    """
+    if solve_counts is not None:
+        solution = _solve_only(problem, solve_counts, start, settings)
+        if is_first:
+            return solution
+        return shorten_until_resolved(
+            solution, lambda shorter, s: _solve_only(shorter, s.point_sets, s, settings)
+        )
+    result = learn(
         problem,
-        drawn,
-        method=method,
+        points,
+        method=replace(settings.method, multistart=is_first),
         start=start,
-        seed=seed,
-        sampling=sampling,
-        max_steps=None if first else _STEPS,
+        seed=settings.seed,
+        sampling=settings.sampling,
+        max_steps=None if is_first else _STEPS_PER_LEVEL,
         throw=False,
-        callback=callback,
+        callback=settings.callback,
     )
-    assert learned.solution is not None
-    if callback is not None:
-        for record in learned.solution.history:
-            callback(record)
-    return learned.solution
+    if settings.callback is not None:
+        for record in result.solution.history:
+            settings.callback(record)
+    return result.solution
 
 
-def _solved(problem: Problem, points: Points, start: Start | None, ways: _Ways) -> Solution:
-    """With the kernels as they are."""
+def _solve_only(
+    problem: Problem, points: Points, start: Start | None, settings: _LevelSettings
+) -> Solution:
+    """Solve with the current kernels."""
     return solve_at_points(
         problem,
         points,
         start=start,
-        seed=ways.seed,
-        sampling=ways.sampling,
-        solver=ways.method.solver,
-        linear_solver=ways.method.final.linear_solver,
-        max_steps=ways.method.final.max_steps,
+        seed=settings.seed,
+        sampling=settings.sampling,
+        solver=settings.method.solver,
+        linear_solver=settings.method.final.linear_solver,
+        max_steps=settings.method.final.max_steps,
         throw=False,
-        callback=ways.callback,
+        callback=settings.callback,
     )
 
 
-def _wanted(asked: Accuracy) -> float:
-    return asked.std if asked.relative is None else asked.relative
+def _error(solution: Solution, target: Accuracy) -> float:
+    """Return the estimated error in the units of the target."""
+    if target.relative is None:
+        return error_over_posterior_std(solution)
+    return solution.error_estimate.largest
 
 
-def _error(solution: Solution, asked: Accuracy) -> float:
-    """The estimated error in the units that it was asked for in."""
-    relative = asked.relative is not None
-    return solution.error_estimate.largest if relative else error_in_std(solution)
+def _sort_key(level: Solution, error: float) -> tuple[bool, float]:
+    """Return a key by which levels are sorted, the best first.
 
-
-def _rank(level: Solution, error: float) -> tuple[bool, float]:
-    """How far from the goal a level is; lower is better.
-
-    Estimates mean little where a solution has not converged: one that does not meet its equations
-    by a half between the points is not near the true one, whatever others say.
+    The estimate of a solution that has not converged is unreliable, so its test residuals count as
+    errors as well.
     """
-    between = [0.0 if size is None else float(size) for size in level.between.values()]
-    return (False, error) if level.converged else (True, max(error, *between, 0.0))
+    sizes = [0.0 if size is None else float(size) for size in level.test_residuals.values()]
+    return (False, error) if level.converged else (True, max(error, *sizes, 0.0))
 
 
-def _limited(best: Solution, asked: Accuracy, why: str, tried: list[str]) -> Solution:
-    """The best solution, with a result that says that it is not as good as asked for."""
-    code = code_of(RESULTS.accuracy_limit) if best.converged else best.code
-    solution = replace(best, code=code)
-    vars(solution)["error_estimate"] = best.error_estimate
-    said = f"{_goal(asked)} was asked for, and is not reached: {why}."
-    if len(tried) > 1:
-        said += f" Estimated by level: {', '.join(tried)}."
-    return _with_reason(solution, said)
-
-
-def _goal(asked: Accuracy) -> str:
-    return f"{asked.relative:.0e}" if asked.relative else f"{asked.std:g} std"
-
-
-def _with_reason(solution: Solution, reason: str) -> Solution:
+def _with_message(solution: Solution, message: str) -> Solution:
+    """Put a message before the limitations of the error estimate."""
     estimate = solution.error_estimate
-    said = f"{reason} {estimate.reason}".strip()
-    vars(solution)["error_estimate"] = replace(estimate, reason=said)
+    message = f"{message} {estimate.message}".strip()
+    vars(solution)["error_estimate"] = replace(estimate, message=message)
     return solution

@@ -1,33 +1,35 @@
-"""What points contribute to the uncertainty of an inverse problem."""
+"""Discretization error of an inverse problem relative to its uncertainty."""
 
 import numpy as np
 
-from kernelpde.gauss_newton import Solution, field_names
-from kernelpde.inference import Posterior, conditioned
+from kernelpde.inference import Posterior, condition_on
+from kernelpde.problem import field_names
+from kernelpde.solution import Solution
 
 
-def error_in_std(solution: Solution) -> float:
-    """The largest error of a field or number by its points, in posterior standard deviations.
+def error_over_posterior_std(solution: Solution) -> float:
+    """Return the largest error of a field or parameter, in posterior standard deviations.
 
-    The error is the difference to the solution at other points of the conditions that hold exactly,
-    divided by √2, with the same data; both in root mean square over the domain. Other lengthscales
-    do not count: with data they belong to what is believed, and change more than the points do.
+    The error is the difference to the solution at resampled points of the noise-free conditions,
+    divided by √2, with the same data. Error and standard deviation are root mean squares over the
+    domain. Solutions with modified lengthscales are not used: with data, lengthscales are part of
+    the prior and change the solution more than the points do.
     """
     if not solution.converged:
         return np.inf
-    known, estimate = Posterior((conditioned(solution),)), solution.error_estimate
-    numbers = {parameter.name for parameter in solution.problem.parameters}
-    found = []
+    posterior, estimate = Posterior((condition_on(solution),)), solution.error_estimate
+    points, resampled = estimate.interior_points, estimate.resampled
+    parameters = {parameter.name for parameter in solution.problem.parameters}
+    ratios = []
     for name in field_names(solution.problem):
-        if name in numbers:
-            continue
-        there, here = (np.asarray(s[name](estimate.places)) for s in (estimate.elsewhere, solution))
-        std = np.asarray(known[name].std(estimate.places))
-        found.append(_rms(there - here) / np.sqrt(2) / max(_rms(std), 1e-300))
-    for name, about in known.parameters.items():
-        apart = float(estimate.elsewhere.parameters[name]) - float(solution.parameters[name])
-        found.append(abs(apart) / np.sqrt(2) / max(float(about.std), 1e-300))
-    return float(max(found))
+        if name not in parameters:
+            difference = np.asarray(resampled[name](points)) - np.asarray(solution[name](points))
+            std = max(_rms(np.asarray(posterior[name].std(points))), 1e-300)
+            ratios.append(_rms(difference) / np.sqrt(2) / std)
+    for name, marginal in posterior.parameters.items():
+        difference = float(resampled.parameters[name]) - float(solution.parameters[name])
+        ratios.append(abs(difference) / np.sqrt(2) / max(float(marginal.std), 1e-300))
+    return float(max(ratios))
 
 
 def _rms(values: np.ndarray) -> float:

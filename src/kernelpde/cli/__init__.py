@@ -1,4 +1,7 @@
-"""The command line."""
+"""The `kernelpde` command.
+
+It needs the extra `cli`. Importing this package imports neither JAX nor NumPy.
+"""
 
 import sys
 
@@ -10,5 +13,5 @@ except ImportError:  # pragma: no cover
 else:
     del _rich, _typer
 
-from kernelpde.cli._earlier import app as app
+from kernelpde.cli._app import app as app
 from kernelpde.cli._main import main as main

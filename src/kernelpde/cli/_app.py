@@ -1,8 +1,7 @@
-"""The commands: arguments in, one function call, text or JSON out.
+"""Commands and their options.
 
-Exit codes: 0 if all is well, 1 if a computation ended without converging, 2 if something given
-cannot be used, 130 if interrupted. Commands import what they need themselves: `--help` does not
-wait for JAX.
+Exit codes: 0 for success, 1 if a computation did not converge, 2 for invalid input, 130 if
+interrupted. Each command imports its modules itself, so that `--help` does not import JAX.
 """
 
 import json
@@ -27,33 +26,24 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON object, also 
 Out = Annotated[Path | None, typer.Option(help="Directory for the results; created if missing.")]
 Seed = Annotated[int, typer.Option(help="Random seed for points, data and weights.")]
 Source = Annotated[
-    str, typer.Argument(metavar="NAME|FILE.py", help="A problem of the gallery, or a Python file.")
+    str, typer.Argument(metavar="NAME|FILE.py", help="Name of a gallery problem, or a Python file.")
 ]
 Results = Annotated[
-    Path, typer.Argument(metavar="DIR|FILE", help="The directory of --out, or a file in it.")
+    Path, typer.Argument(metavar="DIR|FILE", help="Directory of --out, or a file in it.")
 ]
 At = Annotated[list[str] | None, typer.Option(help="COORDINATE=VALUE of a slice; may be repeated.")]
 Points = Annotated[
     list[str] | None, typer.Option(help="Number of points, CONDITION=COUNT; may be repeated.")
 ]
-Lengthscale = Annotated[
-    float | None, typer.Option(help="Lengthscale of the kernel; learning starts there.")
-]
-Optimizer = Annotated[str, typer.Option(help="default, or adam for the published algorithm.")]
+Rows = Annotated[int | None, typer.Option(help="Number of rows: residuals times points.")]
 Resolution = Annotated[int | None, typer.Option(help="Points along each coordinate.")]
-MaxSteps = Annotated[
-    int | None,
-    typer.Option(
-        help="Maximum number of learning steps, or of Gauss-Newton steps with --no-learn."
-    ),
-]
 
 
-def _show_version(asked: bool) -> bool:
-    if asked:
+def _show_version(is_set: bool) -> bool:
+    if is_set:
         typer.echo(f"kernelpde {__version__}")
         raise typer.Exit
-    return asked
+    return is_set
 
 
 @app.callback()
@@ -67,7 +57,7 @@ def _root(
     """Nonlinear PDEs with Gaussian processes that learn their own kernel."""
     del version
     logging.basicConfig(format="%(message)s", stream=sys.stderr)
-    # Which solver a large problem gets, and how long a step takes, is said in any case.
+    # The choice of the linear solver for a large problem is always logged.
     logging.getLogger("kernelpde" if verbose else "kernelpde.linear_solvers").setLevel(logging.INFO)
 
 
@@ -78,27 +68,32 @@ def solve(
         bool | None,
         typer.Option(
             "--learn/--no-learn",
-            help="Learn the kernel first. Default: yes, unless --accuracy is given or time is "
-            "split into windows.",
+            help="Learn the kernel hyperparameters before solving. Default: on, except with "
+            "--accuracy or time windows.",
             show_default=False,
         ),
     ] = None,
     accuracy: Annotated[
         float | None,
-        typer.Option(help="Relative error to reach; points and kernel are chosen for it."),
+        typer.Option(help="Target relative error. Selects points and kernel automatically."),
     ] = None,
     points: Points = None,
     seed: Seed = 0,
     out: Out = None,
-    lengthscale: Lengthscale = None,
-    kernels: Annotated[
-        str | None, typer.Option(help="File of hyperparameters to start from.")
+    lengthscale: Annotated[
+        float | None, typer.Option(help="Lengthscale of the kernel, the initial one of learning.")
     ] = None,
+    kernels: Annotated[str | None, typer.Option(help="File of initial hyperparameters.")] = None,
     save_kernels: Annotated[
         str | None, typer.Option(help="File to save the hyperparameters to.")
     ] = None,
-    optimizer: Optimizer = "default",
-    max_steps: MaxSteps = None,
+    optimizer: Annotated[
+        str, typer.Option(help="default, or adam for the published algorithm.")
+    ] = "default",
+    max_steps: Annotated[
+        int | None,
+        typer.Option(help="Maximum number of learning steps, or of solver steps with --no-learn."),
+    ] = None,
     sampling: Annotated[
         str | None,
         typer.Option(help="Points: halton, sobol, poisson, grid, or uniform (the paper)."),
@@ -106,53 +101,52 @@ def solve(
     method: Annotated[str, typer.Option(help="Gauss-Newton: damped or plain.")] = "damped",
     nugget: Annotated[
         float | None,
-        typer.Option(help="Relative to the diagonal. Default: 1e-12, with data 1e-10."),
+        typer.Option(
+            help="Nugget relative to the diagonal of the Gram matrix. Default: 1e-12, with data "
+            "1e-10."
+        ),
     ] = None,
     refinement: Annotated[int, typer.Option(help="Sweeps of iterative refinement.")] = 2,
     as_json: Json = False,
 ) -> None:
-    """Learn the kernel, solve the problem, and compare with its reference if it has one.
+    """Learn the kernel, solve the problem, and compare with its reference if there is one.
 
-    With --out, the solution, a report and pictures are saved, and so is the state after every
-    learning step or time window: after an interruption the same command, or `kernelpde resume`,
-    continues from there.
+    With --out, the solution, a report and plots are saved. The state is saved after every learning
+    step or time window: after an interruption, the same command or `kernelpde resume` continues.
     """
-    from kernelpde.cli._results import finished
+    from kernelpde.cli._job import Job
+    from kernelpde.cli._results import run_and_report
 
-    finished(
-        {
-            "source": source,
-            "learning": learn,
-            "lengthscale": lengthscale,
-            "optimizer": optimizer,
-            "seed": seed,
-            "points": _pairs(points, int, "CONDITION=COUNT", "boundary=300"),
-            "sampling": sampling,
-            "nugget": nugget,
-            "refinement": refinement,
-            "method": method,
-            "max_steps": max_steps,
-            "kernels": kernels,
-            "accuracy": accuracy,
-        },
-        out,
-        as_json,
-        save_kernels,
+    job = Job(
+        source=source,
+        learning=learn,
+        lengthscale=lengthscale,
+        optimizer=optimizer,
+        seed=seed,
+        points=_parse_pairs(points, int, "CONDITION=COUNT", "boundary=300"),
+        sampling=sampling,
+        nugget=nugget,
+        refinement=refinement,
+        method=method,
+        max_steps=max_steps,
+        kernels=kernels,
+        accuracy=accuracy,
     )
+    run_and_report(job, out, as_json, save_kernels)
 
 
 @app.command()
 def resume(
     results: Results,
     max_steps: Annotated[
-        int | None, typer.Option(help="A new limit, for a run that reached its own.")
+        int | None, typer.Option(help="New maximum number of steps, to extend a finished run.")
     ] = None,
     as_json: Json = False,
 ) -> None:
     """Continue an interrupted run. The result is the same as without the interruption."""
-    from kernelpde.cli._results import resumed
+    from kernelpde.cli._results import resume_job
 
-    resumed(results, max_steps, as_json)
+    resume_job(results, max_steps, as_json)
 
 
 @app.command()
@@ -166,13 +160,11 @@ def plot(
 ) -> None:
     """Plot a saved solution: fields, errors, standard deviations, residuals, lengthscales.
 
-    Existing pictures are kept: new ones get a number.
+    Existing plots are kept: new files get a number.
     """
-    from kernelpde.cli._results import plotted
+    from kernelpde.cli._results import plot_saved
 
-    held = _pairs(at, float, "COORDINATE=VALUE", "z=0.5")
-    written = plotted(results, out, held, resolution, animate)
-    typer.echo(json.dumps([str(p) for p in written]) if as_json else "\n".join(map(str, written)))
+    _print_paths(plot_saved(results, out, _parse_slice(at), resolution, animate), as_json)
 
 
 @app.command(name="export")
@@ -183,10 +175,10 @@ def write_export(
     resolution: Resolution = None,
     as_json: Json = False,
 ) -> None:
-    """Export a saved solution for another program."""
-    from kernelpde.cli._results import exported
+    """Export a saved solution for other programs."""
+    from kernelpde.cli._results import export_saved
 
-    path = exported(results, target, _pairs(at, float, "COORDINATE=VALUE", "z=0.5"), resolution)
+    path = export_saved(results, target, _parse_slice(at), resolution)
     typer.echo(json.dumps({"written": str(path)}) if as_json else f"{path}")
 
 
@@ -196,44 +188,38 @@ def examples(
     as_json: Json = False,
 ) -> None:
     """List the problems of the gallery."""
-    from kernelpde.cli._facts import listed_examples
+    from kernelpde.cli._examples import print_examples
 
-    listed_examples(group, as_json)
+    print_examples(group, as_json)
 
 
 @app.command()
-def doctor(
-    rows: Annotated[
-        int | None, typer.Option(help="Size of the system: residuals times points.")
-    ] = None,
-    as_json: Json = False,
-) -> None:
-    """Report devices, precision and versions; with --rows, the memory and time of a size."""
-    from kernelpde.cli._doctor import diagnosis
-    from kernelpde.cli._facts import show_facts
+def doctor(rows: Rows = None, as_json: Json = False) -> None:
+    """Report devices, precision and versions; with --rows, the memory and time of a system."""
+    from kernelpde.cli._doctor import diagnose, print_diagnosis
 
-    facts = diagnosis(rows)
+    facts = diagnose(rows)
     if as_json:
         typer.echo(json.dumps(facts))
     else:
-        show_facts(facts)
+        print_diagnosis(facts)
     raise typer.Exit(1 if facts.get("estimate", {}).get("fits") is False else 0)
 
 
 @app.command()
 def bench(
-    rows: Annotated[int, typer.Option(help="Size of the system.")] = 1200,
+    rows: Annotated[int, typer.Option(help="Number of rows.")] = 1200,
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
     """Time a solve and a learning step on this machine, relative to one LAPACK Cholesky."""
-    from kernelpde.cli._bench import measured, show_times
+    from kernelpde.cli._bench import print_benchmark, run_benchmark
 
-    facts = measured(rows, seed)
+    times = run_benchmark(rows, seed)
     if as_json:
-        typer.echo(json.dumps(facts))
-        return
-    show_times(facts, rows)
+        typer.echo(json.dumps(times))
+    else:
+        print_benchmark(times)
 
 
 @app.command(name="reproduce")
@@ -252,24 +238,33 @@ def run_reproduce(
     out: Annotated[Path, typer.Option(help="Directory for results and report.")] = Path("results"),
     as_json: Json = False,
 ) -> None:
-    """Compute the tables of the paper and write them beside the published figures.
+    """Compute the tables of the paper and compare them with the published figures.
 
-    Results that are in the directory already are not computed again.
+    Results that the directory already contains are not computed again.
     """
     from kernelpde.reproduce import reproduce
 
     written = reproduce(
-        names or (), quick=quick, out=out, say=lambda text: typer.echo(text, err=True)
+        names or (), quick=quick, out=out, log=lambda text: typer.echo(text, err=True)
     )
-    typer.echo(json.dumps([str(p) for p in written]) if as_json else "\n".join(map(str, written)))
+    _print_paths(written, as_json)
 
 
-def _pairs(entries: list[str] | None, kind: type, form: str, such_as: str) -> dict[str, Any]:
-    found = {}
-    for entry in entries or []:
-        name, _, value = entry.partition("=")
+def _print_paths(paths: list[Path], as_json: bool) -> None:
+    names = [str(path) for path in paths]
+    typer.echo(json.dumps(names) if as_json else "\n".join(names))
+
+
+def _parse_slice(at: list[str] | None) -> dict[str, Any]:
+    return _parse_pairs(at, float, "COORDINATE=VALUE", "z=0.5")
+
+
+def _parse_pairs(pairs: list[str] | None, kind: type, form: str, example: str) -> dict[str, Any]:
+    values = {}
+    for pair in pairs or []:
+        name, _, value = pair.partition("=")
         try:
-            found[name] = kind(value)
+            values[name] = kind(value)
         except ValueError as error:
-            raise InputError(f"Expected {form}, such as {such_as}; got {entry}.") from error
-    return found
+            raise InputError(f"Expected {form}, such as {example}; got {pair}.") from error
+    return values

@@ -1,4 +1,4 @@
-"""What this machine can do: devices, precision, versions, and what a size would take."""
+"""Diagnosis of this machine, and the cost of a linear system on it."""
 
 import os
 import platform
@@ -8,27 +8,32 @@ from typing import Any
 import jax
 import numpy as np
 import scipy.linalg
+import typer
 
-from kernelpde.archive import versions
-from kernelpde.linear_solvers import automatic_for
-from kernelpde.memory import LEARN, SOLVE, dense_bytes, physical_bytes
+from kernelpde.io import versions
+from kernelpde.linear_solvers import describe_automatic, format_duration
+from kernelpde.memory import LEARN_MATRICES, SOLVE_MATRICES, dense_bytes, physical_bytes
+
+BUSY_MESSAGE = "Warning: other processes are using the CPU; timings are too long."
 
 _SAMPLE = 1500
-"""Size of the matrix that is factored to see how fast this machine is."""
+"""Number of rows of the matrix whose factorization is timed."""
 
-_REST = 0.1
-_BUSY = 1.3
-"""If the median of several times is so much longer than the best, something else is running."""
+_PAUSE = 0.1
+"""Seconds between two timings. BLAS threads wait actively for some time after a call."""
 
-_STEPS, _EVALUATIONS = 8, 80
-"""What a solve and a learning run usually take."""
+_BUSY_RATIO = 1.3
+"""Ratio of median to minimum time above which other processes are assumed to run."""
+
+_SOLVE_FACTORIZATIONS, _LEARN_FACTORIZATIONS = 8, 80
+"""Typical number of factorizations of a solve and of learning."""
 
 
-def diagnosis(rows: int | None) -> dict[str, Any]:
-    """Facts about this machine; with a number of rows also what they would take."""
+def diagnose(rows: int | None) -> dict[str, Any]:
+    """Return facts about this machine; with a number of rows also its cost."""
     memory = physical_bytes()
     seconds, busy = factor_seconds(_SAMPLE)
-    found: dict[str, Any] = {
+    facts: dict[str, Any] = {
         "python": platform.python_version(),
         "versions": versions(),
         "x64": bool(jax.config.read("jax_enable_x64")),
@@ -40,42 +45,71 @@ def diagnosis(rows: int | None) -> dict[str, Any]:
         "busy": busy,
     }
     if rows is not None:
-        found["estimate"] = estimate(rows, found)
-    return found
+        facts["estimate"] = _estimate(rows, seconds, facts["memory_gigabytes"])
+    return facts
 
 
-def estimate(rows: int, facts: dict[str, Any]) -> dict[str, Any]:
-    """Memory and time for a dense system with a given number of rows."""
-    factor = facts["cholesky_seconds"]["seconds"] * (rows / _SAMPLE) ** 3
-    available = facts["memory_gigabytes"]
-    needed = {
-        name: dense_bytes(rows, matrices) / 1e9
-        for name, matrices in (("solve", SOLVE), ("learn", LEARN))
+def _estimate(rows: int, sample_seconds: float, gigabytes: float | None) -> dict[str, Any]:
+    """Return memory and time for a dense system of the given size."""
+    factor = sample_seconds * (rows / _SAMPLE) ** 3
+    required = {
+        "solve": dense_bytes(rows, SOLVE_MATRICES) / 1e9,
+        "learn": dense_bytes(rows, LEARN_MATRICES) / 1e9,
     }
     return {
         "rows": rows,
-        "solver": automatic_for(rows),
-        "gigabytes": needed,
-        "seconds": {"solve": 1.5 * _STEPS * factor, "learn": 3.0 * _EVALUATIONS * factor},
-        "fits": None if available is None else needed["learn"] < 0.9 * available,
+        "solver": describe_automatic(rows),
+        "gigabytes": required,
+        "seconds": {
+            "solve": 1.5 * _SOLVE_FACTORIZATIONS * factor,
+            "learn": 3.0 * _LEARN_FACTORIZATIONS * factor,
+        },
+        "fits": None if gigabytes is None else required["learn"] < 0.9 * gigabytes,
     }
 
 
 def factor_seconds(rows: int, repeats: int = 7) -> tuple[float, bool]:
-    """Time of one Cholesky factorization, the best of several; whether the machine is busy."""
+    """Return the best time of a Cholesky factorization, and whether the machine is busy."""
     root = np.random.default_rng(0).random((rows, rows))
     matrix = root @ root.T + rows * np.eye(rows)
-    times = []
+    seconds = []
     for _ in range(repeats):
-        # After a rest: the threads of BLAS wait busily for another call, for some time.
-        time.sleep(_REST)
-        begun = time.perf_counter()
+        time.sleep(_PAUSE)
+        start_time = time.perf_counter()
         scipy.linalg.cholesky(matrix, lower=True, check_finite=False)
-        times.append(time.perf_counter() - begun)
-    return min(times), float(np.median(times)) > _BUSY * min(times)
+        seconds.append(time.perf_counter() - start_time)
+    return min(seconds), float(np.median(seconds)) > _BUSY_RATIO * min(seconds)
 
 
 def _processors() -> int | None:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count()  # pragma: no cover
+
+
+def print_diagnosis(facts: dict[str, Any]) -> None:
+    """Print the result of `diagnose`."""
+    memory, sample = facts["memory_gigabytes"], facts["cholesky_seconds"]
+    packages = ", ".join(f"{name} {version}" for name, version in facts["versions"].items())
+    lines = [
+        f"Python {facts['python']}, {packages}",
+        f"{facts['backend']}: {', '.join(facts['devices'])}; {facts['processors']} processors, "
+        + ("unknown memory" if memory is None else f"{memory:.1f} GB of memory"),
+        f"64-bit numbers: {'on' if facts['x64'] else 'OFF'}; best time of a Cholesky factorization "
+        f"of {sample['size']} rows: {sample['seconds']:.3f} s",
+    ]
+    if facts["busy"]:
+        lines.append(BUSY_MESSAGE)
+    estimate = facts.get("estimate")
+    if estimate is None:
+        lines.append("To estimate memory and time of a system: kernelpde doctor --rows 5000")
+    else:
+        lines += [
+            f"{estimate['rows']} rows, dense, {task}: about {estimate['gigabytes'][task]:.2g} GB "
+            f"and {format_duration(estimate['seconds'][task])} on the CPU"
+            for task in ("solve", "learn")
+        ]
+        if estimate["fits"] is False:
+            lines.append("A dense matrix of this size does not fit into the memory.")
+        lines.append(f"The automatic solver is {estimate['solver']}.")
+    typer.echo("\n".join(lines))

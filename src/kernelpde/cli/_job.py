@@ -1,4 +1,4 @@
-"""One run of the command: solve or learn, look at the result, keep it."""
+"""One run of `kernelpde solve`: its settings, the computation, and its report."""
 
 import dataclasses
 import json
@@ -10,59 +10,65 @@ from typing import Any
 import numpy as np
 
 from kernelpde.adaptive import solve
-from kernelpde.archive import replacing, versions
-from kernelpde.cli._live import LiveLine
-from kernelpde.cli._source import example_of
+from kernelpde.checking import check_choice
+from kernelpde.cli._live import ProgressDisplay
+from kernelpde.cli._source import load_example
 from kernelpde.errors import InputError
+from kernelpde.evolve import Evolution, march
 from kernelpde.gallery import Example
-from kernelpde.gauss_newton import GaussNewton, LevenbergMarquardt, Solution, save_solution
 from kernelpde.inference import Posterior, posterior
+from kernelpde.io import atomic_write, versions
 from kernelpde.learning import (
     Bilevel,
+    CheckpointFile,
     FinalSolve,
     HeldOut,
-    Learned,
-    RunFile,
+    LearningResult,
     data_conditions,
     learn,
     paper_adam,
 )
 from kernelpde.linear_solvers import Automatic
-from kernelpde.problem import load_kernels, save_kernels
-from kernelpde.progress import Callback, JSONLines, Logging, together
+from kernelpde.nonlinear import GaussNewton, LevenbergMarquardt
+from kernelpde.problem import load_kernels
+from kernelpde.progress import Callback, JSONLines, Logging, combine
+from kernelpde.solution import Solution, save_solution
 
 JOB, RUN, SOLUTION, REPORT = "job.json", "run.kpde", "solution.kpde", "report.json"
-"""Names in a directory of results: what was asked for, the state of learning, what was found."""
+"""Files in the directory of `--out`: settings of windowed runs, state of learning, solution,
+report."""
 
-_JUDGED = 10_000
-"""With more rows errors are not estimated unless asked for: that takes as long as the solve."""
+_MAX_ESTIMATE_ROWS = 10_000
+"""Largest number of rows for which errors are estimated by default. An estimate costs as much as
+the solve."""
 
-_STEPS = 50
-"""Largest number of Gauss-Newton steps unless told otherwise."""
+_MAX_STEPS = 50
+"""Default for the maximum number of Gauss-Newton steps."""
 
-_FRESH = 10_000
-"""What is added to the seed for the points of the final solve."""
+_FINAL_SEED_OFFSET = 10_000
+"""Offset of the seed for the final solve, which uses new points."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Job:
-    """What the command was asked to do; kept in the files it writes.
+    """Settings of a run. They are stored in the files of the run.
 
     **Attributes:**
 
-    - `source`: a gallery name or a Python file.
-    - `learning`: whether to learn the kernel first.
-    - `lengthscale`: of the kernel; learning begins with it.
-    - `optimizer`: "default" or "adam".
-    - `seed`, `points`, `sampling`: of the points.
-    - `nugget`, `refinement`, `method`: of the solve.
-    - `max_steps`: of learning, or else of the solve.
-    - `kernels`: a file of hyperparameters to begin with.
-    - `accuracy`: a relative error for which points and kernel are chosen.
+    - `source`: gallery name or Python file.
+    - `learning`: learn the kernel before solving; `None` for the default of the problem.
+    - `lengthscale`: initial lengthscale of the kernel.
+    - `optimizer`: `"default"` or `"adam"`.
+    - `seed`, `points`, `sampling`: seed, numbers and distribution of the points.
+    - `nugget`, `refinement`: nugget and refinement sweeps of the linear solver.
+    - `method`: Gauss-Newton method, `"damped"` or `"plain"`.
+    - `max_steps`: maximum number of learning steps, or of Gauss-Newton steps without learning.
+    - `kernels`: file with initial hyperparameters.
+    - `accuracy`: relative error for which points and kernel are selected.
     """
 
     source: str
-    learning: bool = False
+    learning: bool | None = None
     lengthscale: float | None = None
     optimizer: str = "default"
     seed: int = 0
@@ -78,100 +84,113 @@ class Job:
     def __post_init__(self):
         if self.accuracy is not None and (self.learning or self.points):
             raise InputError(
-                "--accuracy chooses points and kernel: leave out --learn and --points."
+                "--accuracy selects points and kernel: omit --learn and --points, or --accuracy."
             )
-        for what, given, known in (
-            ("method", self.method, ("damped", "plain")),
-            ("optimizer", self.optimizer, ("default", "adam")),
-        ):
-            if given not in known:
-                raise InputError(f"Unknown {what} {given!r}; there are {', '.join(known)}.")
+        check_choice("solve", "--method", self.method, ("damped", "plain"))
+        check_choice("solve", "--optimizer", self.optimizer, ("default", "adam"))
+
+    @staticmethod
+    def from_metadata(metadata: Mapping[str, Any], path: str | Path) -> "Job":
+        """Return the job stored in the metadata of a file."""
+        try:
+            return Job(**metadata["job"])
+        except (KeyError, TypeError) as error:
+            raise InputError(
+                f"{path}: was not written by the kernelpde command. Read it with kernelpde.learn "
+                "or kernelpde.load_solution."
+            ) from error
+
+    def metadata(self) -> dict[str, Any]:
+        """Return the settings as stored in files."""
+        return {"job": dataclasses.asdict(self)}
 
     def example(self) -> Example:
-        """The problem, with the kernels to begin with."""
-        example = example_of(self.source, self.lengthscale, self.seed)
+        """Load the problem with its initial kernels."""
+        example = load_example(self.source, self.lengthscale, self.seed)
         if self.kernels is None:
             return example
         return dataclasses.replace(example, problem=load_kernels(self.kernels, example.problem))
 
+    def with_default_learning(self, example: Example) -> "Job":
+        """Replace `learning=None` by the default of the problem."""
+        if self.learning is not None:
+            return self
+        default = self.accuracy is None and example.num_windows == 1
+        return dataclasses.replace(self, learning=default)
+
+    def settings(self, example: Example) -> dict[str, Any]:
+        """Return the arguments that `solve` and `march` share."""
+        has_data = bool(data_conditions(example.problem))
+        return {
+            "seed": self.seed,
+            "sampling": example.sampling if self.sampling is None else self.sampling,
+            "solver": GaussNewton() if self.method == "plain" else LevenbergMarquardt(),
+            "linear_solver": Automatic(
+                nugget=example.nugget if self.nugget is None else self.nugget,
+                refinement_sweeps=0 if has_data else self.refinement,
+            ),
+            "throw": False,
+        }
+
 
 @dataclasses.dataclass(frozen=True)
-class Outcome:
-    """What came of a job."""
+class JobResult:
+    """Result of a job.
 
-    job: Job
+    **Attributes:**
+
+    - `example`: problem with its references.
+    - `solution`: solution, or the solutions of all time windows.
+    - `report`: content of `report.json`.
+    - `learned`: result of learning, if the kernel was learned.
+    - `posterior`: posterior, if the problem has data and the solution converged.
+    """
+
     example: Example
-    solution: Solution
-    learned: Learned | None
-    known: Posterior | None
+    solution: Solution | Evolution
     report: dict[str, Any]
+    learned: LearningResult | None = None
+    posterior: Posterior | None = None
 
 
-def job_of(notes: Mapping[str, Any], path: str | Path) -> Job:
-    """The job that a file was written by."""
-    try:
-        return Job(**notes["job"])
-    except (KeyError, TypeError) as error:
-        raise InputError(f"{path}: was not written by the command; use kernelpde.learn.") from error
-
-
-def carried_out(
-    job: Job, example: Example, line: LiveLine, out: Path | None = None, save: str | None = None
-) -> Outcome:
+def run_job(
+    job: Job, example: Example, display: ProgressDisplay, out: Path | None = None
+) -> JobResult:
     """Solve or learn.
 
     **Arguments:**
 
-    - `job`: what to do.
-    - `example`: its problem.
-    - `line`: is told how it goes.
-    - `out`: a directory for the state of the run, its records, the solution and the report.
-    - `save`: a file for the hyperparameters.
+    - `job`: settings.
+    - `example`: problem of the job.
+    - `display`: progress display.
+    - `out`: directory for checkpoint, records and solution.
     """
-    started = time.perf_counter()
+    if example.num_windows > 1:
+        return run_windows(job, example, display, out)
+    start_time = time.perf_counter()
     counts = {**example.points, **job.points}
-    data = bool(data_conditions(example.problem))
-    callbacks: list[Callback] = [Logging(), line]
+    has_data = bool(data_conditions(example.problem))
+    callbacks: list[Callback] = [Logging(), display]
     if out is not None:
         callbacks.append(JSONLines(out / "records.jsonl"))
-    callback = together(*callbacks)
-    line.most = job.max_steps or ((80 if data else 30) if job.learning else _STEPS)
+    callback = combine(*callbacks)
+    default_steps = (80 if has_data else 30) if job.learning else _MAX_STEPS
+    display.max_steps = job.max_steps or default_steps
     learned = None
     if job.learning:
-        learned = _learned(job, example, counts, data, callback, out)
+        learned = _run_learn(job, example, counts, callback, out)
         solution = learned.solution
     else:
-        solution = _solved(job, example, counts, data, callback)
-    line.phase("estimating the error")
-    few = solution.problem.row_count(solution.blocks) <= _JUDGED
-    estimated = solution.error_estimate if few else {}
-    if job.accuracy is not None:
-        pairs = zip(solution.problem.conditions, solution.blocks, strict=True)
-        counts = {condition.name: block.count for condition, block in pairs}
-    known = posterior(solution) if data and solution.converged else None
-    errors = example.errors(solution)
-    total = time.perf_counter() - started
-    report = {
-        "problem": job.source,
-        "seed": job.seed,
-        "points": counts,
-        "hyperparameters": {
-            field: {name: value.tolist() for name, value in values.items()}
-            for field, values in solution.problem.hyperparameters.items()
-        },
-        "errors": errors,
-        "estimated errors": {field: error._asdict() for field, error in estimated.items()},
-        "residuals": solution.residuals,
-        "between": solution.between,
-        "nugget": solution.nugget,
-        "condition": solution.condition,
-        "iterations": solution.steps,
-        "converged": solution.converged,
-        "reason": solution.reason,
-        "solver": solution.linear_solver,
-        "seconds": {"compile": line.compilation, "run": total - line.compilation},
-        "versions": versions(),
-    }
+        solution = solve(
+            example.problem,
+            None if job.accuracy is not None else counts,
+            accuracy=job.accuracy,
+            max_steps=job.max_steps or _MAX_STEPS,
+            callback=callback,
+            **job.settings(example),
+        )
+    display.set_status("estimating the error")
+    report = _report(job, example, solution, counts)
     if learned is not None:
         report["learning"] = {
             "from": job.lengthscale,
@@ -179,100 +198,152 @@ def carried_out(
             "factorizations": learned.factorizations,
             "steps": len(learned.history),
             "converged": learned.converged,
-            "reason": learned.reason,
+            "message": learned.message,
         }
-    if known is not None:
-        report |= _known(known, example)
-    line.phase("writing")
-    if save is not None:
-        save_kernels(save, solution.problem)
+    solution_posterior = posterior(solution) if has_data and solution.converged else None
+    if solution_posterior is not None:
+        report |= _summarize_posterior(solution_posterior, example)
+    seconds = time.perf_counter() - start_time - display.compilation
+    report["seconds"] = {"compile": display.compilation, "run": seconds}
     if out is not None:
-        save_solution(out / SOLUTION, solution, {"job": dataclasses.asdict(job)})
-        keep(out / REPORT, report)
-    return Outcome(job, example, solution, learned, known, report)
+        display.set_status("writing")
+        save_solution(out / SOLUTION, solution, job.metadata())
+    return JobResult(example, solution, report, learned, solution_posterior)
 
 
-def keep(path: Path, facts: Mapping[str, Any]) -> None:
-    """Write facts as JSON, whole or not at all."""
-    with replacing(path) as beside:
-        beside.write_text(json.dumps(facts, indent=2) + "\n")
+def run_windows(
+    job: Job, example: Example, display: ProgressDisplay, out: Path | None = None
+) -> JobResult:
+    """Solve in successive time windows; windows stored in `out` are loaded."""
+    unsupported = {
+        "--accuracy": job.accuracy is not None,
+        "--optimizer": job.optimizer != "default",
+        "--max-steps": job.max_steps is not None and not job.learning,
+    }
+    if any(unsupported.values()):
+        options = " and ".join(name for name, is_set in unsupported.items() if is_set)
+        raise InputError(
+            f"{example.name} is solved in {example.num_windows} time windows, which do not support "
+            f"{options}. Omit the option, or call kernelpde.solve."
+        )
 
+    def show_window(index: int, solution: Solution) -> None:
+        display.set_status(f"window {index + 1} of {example.num_windows}: {solution.result.name}")
 
-def _solver(job: Job, example: Example, data: bool) -> Automatic:
-    return Automatic(
-        nugget=example.nugget if job.nugget is None else job.nugget,
-        refinement=0 if data else job.refinement,
+    evolution = march(
+        example.problem,
+        example.num_windows,
+        {**example.points, **job.points},
+        learning={"max_steps": job.max_steps} if job.learning else None,
+        callback=show_window,
+        checkpoint=out,
+        **job.settings(example),
     )
+    report = {
+        "problem": job.source,
+        "seed": job.seed,
+        "windows": example.num_windows,
+        "errors": example.errors(evolution),
+        "converged": evolution.converged,
+        "messages": [solution.message for solution in evolution.solutions],
+        "seconds": list(evolution.seconds),
+    }
+    return JobResult(example, evolution, report)
 
 
-def _learned(
+def write_json(path: Path, content: Mapping[str, Any]) -> None:
+    """Write a JSON file atomically."""
+    with atomic_write(path) as temporary:
+        temporary.write_text(json.dumps(content, indent=2) + "\n")
+
+
+def _run_learn(
     job: Job,
     example: Example,
     counts: Mapping[str, int],
-    data: bool,
     callback: Callback,
     out: Path | None,
-) -> Learned:
-    published = job.optimizer == "adam"
-    only_equation = {name: 0.0 for name in counts if name != "equation"}
-    linear_solver = _solver(job, example, data)
+) -> LearningResult:
+    settings = job.settings(example)
+    linear_solver = settings["linear_solver"]
+    final = FinalSolve(counts, job.seed + _FINAL_SEED_OFFSET, linear_solver)
+    if data_conditions(example.problem):
+        final = FinalSolve(None, job.seed + _FINAL_SEED_OFFSET, None)
+    method = Bilevel(solver=LevenbergMarquardt(), tolerance=1e-3, final=final)
+    validation = None
+    if job.optimizer == "adam":
+        method = Bilevel(
+            optimizer=paper_adam(),
+            solver=GaussNewton(),
+            tolerance=0.0,
+            multistart=False,
+            final=final,
+        )
+        only_equation = {name: 0.0 for name in counts if name != "equation"}
+        validation = HeldOut(batch_size=200, weights=only_equation)
     return learn(
         example.problem,
         {
             name: count * example.training.get(name, 1) // max(example.points.get(name, 1), 1)
             for name, count in counts.items()
         },
-        validation=HeldOut(batch=200, weights=only_equation) if published else None,
-        method=Bilevel(
-            optimizer=paper_adam() if published else None,
-            solver=GaussNewton() if published else LevenbergMarquardt(),
-            tolerance=0.0 if published else 1e-3,
-            multistart=not published,
-            final=FinalSolve(
-                None if data else counts, job.seed + _FRESH, None if data else linear_solver
-            ),
-        ),
-        linear_solver=Automatic(nugget=max(1e-10, linear_solver.nugget), refinement=0),
+        validation=validation,
+        method=method,
+        linear_solver=Automatic(nugget=max(1e-10, linear_solver.nugget), refinement_sweeps=0),
         seed=job.seed,
-        sampling=example.sampling if job.sampling is None else job.sampling,
+        sampling=settings["sampling"],
         max_steps=job.max_steps,
         throw=False,
         callback=callback,
-        checkpoint=None if out is None else RunFile(out / RUN, {"job": dataclasses.asdict(job)}),
+        checkpoint=None if out is None else CheckpointFile(out / RUN, job.metadata()),
     )
 
 
-def _solved(
-    job: Job, example: Example, counts: Mapping[str, int], data: bool, callback: Callback
-) -> Solution:
-    return solve(
-        example.problem,
-        None if job.accuracy is not None else counts,
-        accuracy=job.accuracy,
-        seed=job.seed,
-        sampling=example.sampling if job.sampling is None else job.sampling,
-        solver=GaussNewton() if job.method == "plain" else LevenbergMarquardt(),
-        linear_solver=_solver(job, example, data),
-        max_steps=job.max_steps or _STEPS,
-        throw=False,
-        callback=callback,
-    )
-
-
-def _known(known: Posterior, example: Example) -> dict[str, Any]:
+def _report(
+    job: Job, example: Example, solution: Solution, counts: Mapping[str, int]
+) -> dict[str, Any]:
+    problem, point_sets = solution.problem, solution.point_sets
+    if job.accuracy is not None:
+        pairs = zip(problem.conditions, point_sets, strict=True)
+        counts = {condition.name: points.rows_per_equation for condition, points in pairs}
+    is_small = problem.num_rows(point_sets) <= _MAX_ESTIMATE_ROWS
+    estimates = solution.error_estimate if is_small else {}
     return {
-        "chi_squared": known.chi_squared,
+        "problem": job.source,
+        "seed": job.seed,
+        "points": counts,
+        "hyperparameters": {
+            field: {name: value.tolist() for name, value in values.items()}
+            for field, values in problem.hyperparameters.items()
+        },
+        "errors": example.errors(solution),
+        "estimated_errors": {field: error._asdict() for field, error in estimates.items()},
+        "residuals": solution.residuals,
+        "test_residuals": solution.test_residuals,
+        "nugget": solution.nugget,
+        "condition_number": solution.condition_number,
+        "num_steps": solution.num_steps,
+        "converged": solution.converged,
+        "message": solution.message,
+        "linear_solver": solution.linear_solver_message,
+        "versions": versions(),
+    }
+
+
+def _summarize_posterior(posterior: Posterior, example: Example) -> dict[str, Any]:
+    return {
+        "chi_squared": posterior.chi_squared,
         "parameters": {
-            field: {
+            name: {
                 "mean": estimate.mean,
                 "std": estimate.std,
                 "interval": estimate.interval(),
-                "truth": example.parameters.get(field),
+                "truth": example.parameters.get(name),
             }
-            for field, estimate in known.parameters.items()
+            for name, estimate in posterior.parameters.items()
         },
         "std": {
-            field: float(np.sqrt(np.mean(known[field].std(example.grid) ** 2)))
+            field: float(np.sqrt(np.mean(posterior[field].std(example.grid) ** 2)))
             for field in example.references
         },
     }

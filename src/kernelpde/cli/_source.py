@@ -1,4 +1,4 @@
-"""Where a problem comes from: the gallery, or a file of the user's."""
+"""Problems by name: gallery examples and Python files."""
 
 import importlib.util
 import inspect
@@ -12,8 +12,7 @@ import numpy as np
 from kernelpde.checking import did_you_mean
 from kernelpde.errors import InputError, KernelPDEError
 from kernelpde.gallery import EXAMPLES, Example
-from kernelpde.gauss_newton import grid_of
-from kernelpde.problem import Problem
+from kernelpde.problem import Problem, problem_grid
 
 _OPTIONAL = {
     "points": {},
@@ -24,35 +23,35 @@ _OPTIONAL = {
     "parameters": {},
     "windows": 1,
 }
-"""What a user's file may define besides `problem`."""
+"""Optional variables of a Python file with their defaults."""
 
 
-def example_of(source: str, lengthscale: float | None, seed: int) -> Example:
-    """A gallery problem by its name, or the problem that a Python file defines."""
+def load_example(source: str, lengthscale: float | None, seed: int) -> Example:
+    """Return a gallery problem by name, or the problem that a Python file defines."""
     if source.endswith(".py"):
         if lengthscale is not None:
             raise InputError(
                 f"--lengthscale is for gallery problems; {source} has its own kernels."
             )
-        return _from_file(Path(source))
+        return _load_file(Path(source))
     if source not in EXAMPLES:
         raise InputError(
-            f"Unknown problem {source!r}; there are {', '.join(EXAMPLES)}, or give a file that "
+            f"Unknown problem {source!r}; expected one of {', '.join(EXAMPLES)}, or a file that "
             f"ends in .py.{did_you_mean(source, EXAMPLES)}"
         )
     factory = EXAMPLES[source]
-    known = inspect.signature(factory).parameters
+    parameters = inspect.signature(factory).parameters
     settings: dict[str, Any] = {}
     if lengthscale is not None:
-        if "lengthscale" not in known:
+        if "lengthscale" not in parameters:
             raise InputError(f"--lengthscale does not apply to {source}.")
         settings["lengthscale"] = lengthscale
-    if "seed" in known:
+    if "seed" in parameters:
         settings["seed"] = seed
     return factory(**settings)
 
 
-def _from_file(path: Path) -> Example:
+def _load_file(path: Path) -> Example:
     if not path.is_file():
         raise InputError(f"{path}: there is no such file.")
     spec = importlib.util.spec_from_file_location(f"kernelpde_user_{path.stem}", path)
@@ -65,9 +64,9 @@ def _from_file(path: Path) -> Example:
     except KernelPDEError:
         raise
     except SyntaxError as error:
-        where = Path(error.filename or path).name
+        file = Path(error.filename or path).name
         raise InputError(
-            f"{where}: syntax error in line {error.lineno}: {error.msg}: "
+            f"{file}: syntax error in line {error.lineno}: {error.msg}: "
             f"{(error.text or '').strip()}"
         ) from error
     except Exception as error:
@@ -81,21 +80,21 @@ def _from_file(path: Path) -> Example:
     if not isinstance(problem, Problem):
         raise InputError(
             f"{path}: must define `problem`, a kernelpde.Problem; got "
-            f"{'nothing of that name' if problem is None else type(problem).__name__}. It may also "
-            f"define {', '.join(_OPTIONAL)} and `grid`."
+            f"{'no such variable' if problem is None else type(problem).__name__}. Optional "
+            f"variables: {', '.join(_OPTIONAL)} and `grid`."
         )
-    found = {name: getattr(module, name, default) for name, default in _OPTIONAL.items()}
+    values = {name: getattr(module, name, default) for name, default in _OPTIONAL.items()}
     grid = getattr(module, "grid", None)
     return Example(
         path.stem,
         (module.__doc__ or path.name).strip().splitlines()[0],
         problem,
-        found["points"],
-        found["references"],
-        grid_of(problem).points if grid is None else np.asarray(grid, dtype=float),
-        found["points"] if found["training"] is None else found["training"],
-        found["sampling"],
-        found["parameters"],
-        found["nugget"],
-        windows=found["windows"],
+        values["points"],
+        values["references"],
+        problem_grid(problem).points if grid is None else np.asarray(grid, dtype=float),
+        values["points"] if values["training"] is None else values["training"],
+        values["sampling"],
+        values["parameters"],
+        values["nugget"],
+        num_windows=values["windows"],
     )

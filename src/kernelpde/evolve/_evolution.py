@@ -1,4 +1,4 @@
-"""Solutions on successive windows of time, seen as one."""
+"""Solutions on successive time windows, combined into one."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,28 +10,29 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from kernelpde.arrays import Numbers
-from kernelpde.checking import numbers
+from kernelpde.checking import to_float_array
 from kernelpde.errors import InputError
-from kernelpde.gauss_newton import Shown, Solution, plot_solution
-from kernelpde.learning import Learned
-from kernelpde.problem import Problem
+from kernelpde.learning import LearningResult
+from kernelpde.plotting import FieldOverlays, plot_fields
+from kernelpde.problem import Problem, problem_grid
+from kernelpde.solution import Exportable, Solution
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True, eq=False)
-class Evolution(Shown):
+class Evolution(Exportable):
     """Solutions on successive time windows, combined into one.
 
     **Attributes:**
 
-    - `problem`: on the whole time interval, with the kernels that all windows share.
-    - `times`: ends of the windows, one more than there are windows.
+    - `problem`: problem on the whole time interval, with the kernels that all windows share.
+    - `times`: bounds of the windows, one more than there are windows.
     - `solutions`: one per window.
-    - `learned`: the result of learning in the first window; `None` if nothing was learned, or if
-      the window was read from a file.
-    - `seconds`: time taken by each window.
+    - `learned`: result of learning in the first window; `None` if nothing was learned, or if the
+      window was read from a file.
+    - `seconds`: time spent on each window.
 
     **Example:**
 
@@ -45,27 +46,27 @@ class Evolution(Shown):
     problem: Problem
     times: Float[np.ndarray, " W"]
     solutions: tuple[Solution, ...]
-    learned: Learned | None
+    learned: LearningResult | None
     seconds: tuple[float, ...]
 
     @property
     def converged(self) -> bool:
+        """True if the solutions of all windows have converged."""
         return all(solution.converged for solution in self.solutions)
 
     def __getitem__(self, field: str) -> Callable[[Numbers], Array]:
-        """A field as a function of points, each looked up in the window of its time."""
-        views: list[Callable] = [solution[field] for solution in self.solutions]
-        return lambda points: self._evaluated(views, points)
+        """Return a field as a function of points, evaluated in the window of their time."""
+        return partial(self._evaluate_by_window, [solution[field] for solution in self.solutions])
 
     def d(self, field: str, *coordinates: int | str) -> Callable[[Numbers], Array]:
-        """A partial derivative of a field as a function of points."""
+        """Return a partial derivative of a field as a function of points."""
         views = [solution[field].d(*coordinates) for solution in self.solutions]
-        return lambda points: self._evaluated(views, points)
+        return partial(self._evaluate_by_window, views)
 
     def residual(self, condition: str, points: Numbers) -> Array:
-        """The residual of a condition at points, one column per equation."""
+        """Return the residual of a condition at points, one column per equation."""
         views = [partial(solution.residual, condition) for solution in self.solutions]
-        return self._evaluated(views, points)
+        return self._evaluate_by_window(views, points)
 
     def plot(
         self,
@@ -76,54 +77,45 @@ class Evolution(Shown):
         resolution: int | None = None,
         units: Mapping[str, str] | None = None,
     ) -> "Figure":
-        """Draw the fields over all windows; arguments as those of `Solution.plot`."""
-        return plot_solution(
-            self,
-            fields or None,
-            references or {},
-            {},
-            residuals,
-            False,
-            at,
-            resolution,
-            units or {},
-        )
+        """Plot the fields over all windows; arguments as for `Solution.plot`."""
+        grid = problem_grid(self.problem, resolution, at, free=2)
+        overlays = FieldOverlays(references or {})
+        return plot_fields(self, fields, grid, overlays, residuals, {}, units or {})
 
-    def _evaluated(self, views: list[Callable], points: Numbers) -> Array:
-        where = numbers("Evolution", "points", points)
+    def _evaluate_by_window(self, views: Sequence[Callable], points: Numbers) -> Array:
+        array = to_float_array("Evolution", "points", points)
         space = self.problem.space
         assert space.time is not None
-        if where.ndim < 1 or where.shape[-1] != len(space.coordinates):
+        if array.ndim < 1 or array.shape[-1] != len(space.coordinates):
             raise InputError(
                 f"Expected points with {len(space.coordinates)} coordinates on the last axis; "
-                f"got shape {where.shape}."
+                f"got shape {array.shape}."
             )
-        flat = where.reshape(-1, where.shape[-1])
-        inside = np.searchsorted(
-            self.times[1:-1], flat[:, space.coordinates.index(space.time)], side="right"
-        )
-        most = max(int(np.max(np.bincount(inside, minlength=len(views)))), 1)
+        flat = array.reshape(-1, array.shape[-1])
+        times = flat[:, space.coordinates.index(space.time)]
+        windows = np.searchsorted(self.times[1:-1], times, side="right")
+        # Windows are padded to the same number of points, so that they share one program.
+        count = max(int(np.max(np.bincount(windows, minlength=len(views)))), 1)
         values: np.ndarray | None = None
-        for number, view in enumerate(views):
-            rows = np.flatnonzero(inside == number)
+        for window, view in enumerate(views):
+            rows = np.flatnonzero(windows == window)
             if len(rows):
-                # All windows get as many points as the fullest one, so that one program serves all.
-                padded = flat[np.resize(rows, most)]
-                found = np.asarray(view(padded))[: len(rows)]
+                window_values = np.asarray(view(flat[np.resize(rows, count)]))[: len(rows)]
                 if values is None:
-                    values = np.zeros((len(flat), *found.shape[1:]), dtype=found.dtype)
-                values[rows] = found
+                    shape = (len(flat), *window_values.shape[1:])
+                    values = np.zeros(shape, dtype=window_values.dtype)
+                values[rows] = window_values
         assert values is not None
-        return jnp.asarray(values.reshape((*where.shape[:-1], *values.shape[1:])))
+        return jnp.asarray(values.reshape((*array.shape[:-1], *values.shape[1:])))
 
     def __repr__(self) -> str:
-        state = "converged" if self.converged else "NOT converged"
-        lines = [f"Evolution: {len(self.solutions)} windows, {state}."]
-        for begin, end, solution, spent in zip(
-            self.times[:-1], self.times[1:], self.solutions, self.seconds, strict=True
-        ):
-            sizes = ", ".join(f"{n} {s['rms']:.1e}" for n, s in solution.residuals.items())
+        verdict = "converged" if self.converged else "NOT converged"
+        lines = [f"Evolution: {len(self.solutions)} windows, {verdict}"]
+        for index, solution in enumerate(self.solutions):
+            start, stop = self.times[index : index + 2]
+            norms = ", ".join(f"{n} {s['rms']:.1e}" for n, s in solution.residuals.items())
             lines.append(
-                f"  {begin:g} to {end:g}: {solution.steps} steps, {spent:.1f} s, residuals {sizes}"
+                f"  {start:g} to {stop:g}: {solution.num_steps} steps, "
+                f"{self.seconds[index]:.1f} s, residuals {norms}"
             )
         return "\n".join(lines)

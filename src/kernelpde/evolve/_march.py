@@ -1,4 +1,4 @@
-"""A long time axis in causal windows: the end of one is the beginning of the next."""
+"""Solve an evolution problem in successive time windows."""
 
 import inspect
 import time
@@ -12,42 +12,31 @@ from typing import Any
 import jax
 import numpy as np
 
-from kernelpde.archive import digest
-from kernelpde.checking import instance, listed, named, whole_number
-from kernelpde.deprecation import adapted, warn_moved
+from kernelpde.checking import check_instance, check_integer, check_mapping, format_names
 from kernelpde.errors import InputError
 from kernelpde.evolve._evolution import Evolution
-from kernelpde.evolve._windows import continued, cut, learned_noise
-from kernelpde.gauss_newton import (
+from kernelpde.evolve._windows import continuity_condition, current_noise, restrict_to_window
+from kernelpde.io import digest
+from kernelpde.learning import LearningResult, learn
+from kernelpde.linear_solvers import LinearSolver
+from kernelpde.nonlinear import NonlinearSolver
+from kernelpde.problem import PointSet, Problem
+from kernelpde.solution import (
     Solution,
-    Solver,
     check_common,
     check_linear_solver,
     check_problem,
     check_solver,
-    earlier,
     load_solution,
     save_solution,
     solution_notes,
     solve,
 )
-from kernelpde.learning import Learned, learn
-from kernelpde.linear_solvers import LinearSolver
-from kernelpde.problem import Collocation, Problem
+
+_WINDOW_SEED = 104_729
+"""Increment of the seed from window to window, so that windows have different points."""
 
 
-def _earlier(owner: str, given: dict[str, Any]) -> dict[str, Any]:
-    """Keyword arguments of the first edition as those of today."""
-    given = earlier(owner, given)
-    if "order" in given:
-        order = given.pop("order")
-        if order not in (1, 2):
-            raise InputError(f"march: expected order 1 or 2; got {order!r}.")
-        warn_moved("march(order=...)", "found from the equations")
-    return given
-
-
-@adapted(_earlier)
 def march(
     problem: Problem,
     windows: int,
@@ -55,7 +44,7 @@ def march(
     *,
     initial: str = "initial",
     learning: Mapping[str, Any] | None = None,
-    solver: Solver | None = None,
+    solver: NonlinearSolver | None = None,
     linear_solver: LinearSolver | None = None,
     seed: int = 0,
     sampling: str = "halton",
@@ -65,19 +54,19 @@ def march(
 ) -> Evolution:
     """Solve an evolution problem in successive time windows, at a cost linear in their number.
 
-    In each window the conditions are those of the problem, restricted to it. From the second window
+    In each window the conditions of the problem are restricted to it. From the second window
     on, the initial condition is the final state of the previous window, for every field and, if
     there are second derivatives in time, for its rate. All windows share the kernels.
 
     **Arguments:**
 
     - `problem`: on a domain with a time coordinate, over the whole time interval.
-    - `windows`: number of windows, of equal length.
+    - `windows`: number of windows of equal length.
     - `points`: for each condition the number of points per window.
     - `initial`: the name of the initial condition.
     - `learning`: if given, kernels are learned in the first window by `learn` with these options.
     - `solver`, `linear_solver`, `sampling`, `throw`: as in `solve`.
-    - `seed`: of the points; they differ from window to window.
+    - `seed`: seed of the points, which differ between windows.
     - `callback`: called with the number and the solution of each window.
     - `checkpoint`: a directory in which each finished window is saved. The same call reads existing
       windows and continues; a directory with other settings is rejected.
@@ -90,7 +79,7 @@ def march(
     ```
     """
     _check(problem, windows, points, initial, learning, seed)
-    order = _order(problem, initial)
+    order = _time_order(problem, initial)
     check_solver("march", solver)
     check_linear_solver("march", "linear_solver", linear_solver)
     check_common("march", throw, callback)
@@ -108,102 +97,107 @@ def march(
         "linear solver": repr(linear_solver),
         "kernels": digest(jax.tree.leaves((problem.kernels, problem.noises))),
     }
-    files = _Files(checkpoint, settings)
+    files = _WindowFiles(checkpoint, settings)
     solutions: list[Solution] = []
-    spent: list[float] = []
-    learned: Learned | None = None
-    kernels = problem.kernels
-    for number, (begin, end) in enumerate(pairwise(times)):
-        started = time.perf_counter()
+    seconds: list[float] = []
+    learned: LearningResult | None = None
+    for index, (start, stop) in enumerate(pairwise(times)):
+        start_time = time.perf_counter()
         conditions = []
         for condition in problem.conditions:
             if condition.name == initial and solutions:
-                before = solutions[-1]
-                conditions.append(
-                    continued(problem, condition, before, begin, points, order, sampling, seed)
+                rng = np.random.default_rng([seed, int(1e6 * start)])
+                sample = condition.region.sample(points[condition.name], rng, sampling)
+                restricted = continuity_condition(
+                    condition.name, solutions[-1], start, sample.points, order
                 )
-            elif (part := cut(condition, space, begin, end, number == windows - 1)) is not None:
-                conditions.append(part)
-        window = problem.with_conditions(conditions).with_kernels(kernels)
-        counts = {c.name: points[c.name] for c in conditions if not window.has_own_points(c.name)}
-        drawn = {"seed": seed + 104_729 * (number + 1), "sampling": sampling}
-        solution = files.read(number, window, partial(window.collocate, counts, **drawn))
+            else:
+                is_last = index == windows - 1
+                restricted = restrict_to_window(condition, space, start, stop, is_last)
+            if restricted is not None:
+                conditions.append(restricted)
+        window = problem.with_conditions(conditions)
+        counts = {c.name: points[c.name] for c in conditions if not window.has_given_points(c.name)}
+        options = {"seed": seed + _WINDOW_SEED * (index + 1), "sampling": sampling}
+        solution = files.read(index, window, partial(window.collocate, counts, **options))
         if solution is None:
-            if learning is not None and number == 0:
-                drawing = {"seed": seed, "sampling": sampling}
-                learned = learn(window, counts, throw=throw, **drawing, **learning)
+            if learning is not None and index == 0:
+                learned = learn(
+                    window, counts, throw=throw, seed=seed, sampling=sampling, **learning
+                )
                 window = learned.problem
             solution = solve(
-                window, counts, solver=solver, linear_solver=linear_solver, throw=throw, **drawn
+                window, counts, solver=solver, linear_solver=linear_solver, throw=throw, **options
             )
-            files.write(number, solution)
-        if learning is not None and number == 0:
-            kernels = solution.problem.kernels
+            files.write(index, solution)
+        if learning is not None and index == 0:
             noises = {c.name: c.noise for c in solution.problem.conditions}
             problem = problem.with_conditions(
-                [replace(c, noise=learned_noise(c, noises.get(c.name))) for c in problem.conditions]
-            )
+                [replace(c, noise=current_noise(c, noises.get(c.name))) for c in problem.conditions]
+            ).with_kernels(solution.problem.kernels)
         solutions.append(solution)
-        spent.append(time.perf_counter() - started)
+        seconds.append(time.perf_counter() - start_time)
         if callback is not None:
-            callback(number, solution)
-    problem = problem.with_kernels(kernels)
-    return Evolution(problem, times, tuple(solutions), learned, tuple(spent))
+            callback(index, solution)
+    return Evolution(problem, times, tuple(solutions), learned, tuple(seconds))
 
 
-class _Files:
-    """Windows on disk, one file each; what they were computed with is noted in every one.
+class _WindowFiles:
+    """Files of the windows, each with the settings of its run.
 
     **Arguments:**
 
-    - `directory`: where; `None` if nothing is kept.
-    - `settings`: as text and numbers, to be compared.
+    - `directory`: directory of the files; `None` to store nothing.
+    - `settings`: JSON-serializable settings, compared when a window is read.
     """
 
     def __init__(self, directory: str | Path | None, settings: dict[str, Any]):
         if directory is not None:
-            instance("march", "checkpoint", directory, (str, Path), "the name of a directory")
+            check_instance("march", "checkpoint", directory, (str, Path), "the name of a directory")
         self.directory = None if directory is None else Path(directory)
         self.settings = settings
 
     def read(
-        self, number: int, window: Problem, collocate: Callable[[], tuple[Collocation, ...]]
+        self, index: int, window: Problem, collocate: Callable[[], tuple[PointSet, ...]]
     ) -> Solution | None:
-        """The solution of a window if it is there; one of something else is refused.
+        """Read the solution of a window if its file exists; reject one of another run.
 
         **Arguments:**
 
-        - `number`, `window`: which, and its problem.
-        - `collocate`: draws the points that it should have.
+        - `index`, `window`: index and problem of the window.
+        - `collocate`: draws the points that the solution must have.
         """
-        path = self._path(number)
+        path = self._path(index)
         if path is None or not path.exists():
             return None
-        kept = solution_notes(path).get("march", {})
-        for what, expected in self.settings.items():
-            if kept.get(what) != expected:
-                self._refuse(path, f"{what}: the file has {kept.get(what)}, expected {expected}")
+        stored = solution_notes(path).get("march", {})
+        for name, expected in self.settings.items():
+            if stored.get(name) != expected:
+                self._raise_mismatch(
+                    path, f"{name}: the file has {stored.get(name)}, expected {expected}"
+                )
         solution = load_solution(path, window)
-        pairs = zip(window.conditions, solution.blocks, collocate(), strict=True)
-        for condition, old, new in pairs:
-            # What was handed over is computed anew, and by another program if windows are others.
-            for one, other in zip(jax.tree.leaves(old), jax.tree.leaves(new), strict=True):
-                if np.shape(one) != np.shape(other) or not np.allclose(one, other, 1e-6, 1e-9):
-                    self._refuse(path, f"the points or data of {condition.name!r} are others")
+        triples = zip(window.conditions, solution.point_sets, collocate(), strict=True)
+        for condition, old, new in triples:
+            # The data of the previous window are recomputed, by a program that may differ.
+            for a, b in zip(jax.tree.leaves(old), jax.tree.leaves(new), strict=True):
+                if np.shape(a) != np.shape(b) or not np.allclose(a, b, 1e-6, 1e-9):
+                    self._raise_mismatch(path, f"the points or data of {condition.name!r} differ")
         return solution
 
-    def write(self, number: int, solution: Solution) -> None:
-        path = self._path(number)
+    def write(self, index: int, solution: Solution) -> None:
+        """Write the solution of a window."""
+        path = self._path(index)
         if path is not None and jax.process_index() == 0:
             save_solution(path, solution, {"march": self.settings})
 
-    def _path(self, number: int) -> Path | None:
-        return None if self.directory is None else self.directory / f"window-{number:04d}.kpde"
+    def _path(self, index: int) -> Path | None:
+        return None if self.directory is None else self.directory / f"window-{index:04d}.kpde"
 
-    def _refuse(self, path: Path, reason: str) -> None:
+    def _raise_mismatch(self, path: Path, mismatch: str) -> None:
         raise InputError(
-            f"{path}: belongs to another run; {reason}. Name another directory, or remove this one "
-            "to begin anew."
+            f"{path}: belongs to another run; {mismatch}. Name another directory, or remove this "
+            "one to start a new run."
         )
 
 
@@ -216,13 +210,13 @@ def _check(
     seed: int,
 ) -> None:
     check_problem("march", problem)
-    whole_number("march", "windows", windows)
-    whole_number("march", "seed", seed, at_least=0)
+    check_integer("march", "windows", windows)
+    check_integer("march", "seed", seed, at_least=0)
     for condition, residual in zip(problem.conditions, problem.residuals, strict=True):
-        if residual.integrates:
+        if residual.has_integrals:
             raise InputError(
-                f"march: condition {condition.name!r} has an integral, which may reach out of a "
-                "window of time. Use solve, which takes all of the time at once."
+                f"march: condition {condition.name!r} has an integral, which may extend beyond a "
+                "time window. Use solve, which treats the whole time interval at once."
             )
     space = problem.space
     names = [condition.name for condition in problem.conditions]
@@ -230,8 +224,8 @@ def _check(
         raise InputError("march: the domain has no time coordinate: Box(t=(0, 1), ..., time='t').")
     if problem.laws:
         raise InputError(
-            f"march: the law {problem.laws[0].name!r} is found from all times at once; use learn "
-            "or solve."
+            f"march: the law {problem.laws[0].name!r} couples all times and cannot be solved in "
+            "windows. Use learn or solve."
         )
     if windows < 1:
         raise InputError(f"march: expected at least one window; got {windows}.")
@@ -240,29 +234,32 @@ def _check(
             f"march: no condition {initial!r} with a number of points; the conditions are "
             f"{', '.join(map(repr, names))}."
         )
-    count = partial(whole_number, at_least=1)
-    named("march", "points", points, names, count, "Write points={'equation': 100}.")
-    missing = [name for name in names if name not in points and not problem.has_own_points(name)]
+    count = partial(check_integer, at_least=1)
+    check_mapping("march", "points", points, names, count, "Write points={'equation': 100}.")
+    missing = [name for name in names if name not in points and not problem.has_given_points(name)]
     if missing:
-        raise InputError(f"march: no number of points given for {listed(missing)}.")
+        raise InputError(f"march: no number of points given for {format_names(missing)}.")
     if learning is not None:
         options = set(inspect.signature(learn).parameters) - {"problem", "points"}
-        taken = {"seed", "sampling", "throw"}
-        named("march", "learning", learning, sorted(options - taken))
+        reserved = {"seed", "sampling", "throw"}
+        check_mapping("march", "learning", learning, sorted(options - reserved))
 
 
-def _order(problem: Problem, initial: str) -> int:
-    """The order of the equations in time: of how much the end of a window has to be handed over."""
+def _time_order(problem: Problem, initial: str) -> int:
+    """Return the order of the equations in time: 2 if windows also pass on time derivatives."""
     assert problem.space.time is not None
     axis = problem.space.coordinates.index(problem.space.time)
-    found = 1
-    for condition, residual in zip(problem.conditions, problem.residuals, strict=True):
-        if condition.name != initial:
-            orders = [order[axis] for term in residual.terms for order in term.orders]
-            found = max([found, *orders])
-    if found > 2:
+    orders = [
+        order[axis]
+        for condition, residual in zip(problem.conditions, problem.residuals, strict=True)
+        if condition.name != initial
+        for term in residual.terms
+        for order in term.orders
+    ]
+    highest = max([1, *orders])
+    if highest > 2:
         raise InputError(
-            f"march: there are time derivatives of order {found}; windows hand over values and "
-            "rates. Write the equation as a system of lower order, or use solve."
+            f"march: there are time derivatives of order {highest}; windows pass on values and "
+            "first derivatives only. Write the equation as a system of lower order, or use solve."
         )
-    return found
+    return highest

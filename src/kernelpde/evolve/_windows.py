@@ -1,96 +1,97 @@
-"""The part of a problem in one window of time, and what the window before hands over to it."""
+"""Conditions of one time window, and continuity with the previous window."""
 
 import inspect
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from jaxtyping import Array
+from jaxtyping import Array, Float
 
 from kernelpde.errors import InputError
-from kernelpde.gauss_newton import Solution
-from kernelpde.geometry import Averages, Patch, Patches, PointCloud, Space
-from kernelpde.problem import Condition, LearnedNoise, Problem
+from kernelpde.geometry import Averages, Patch, PatchUnion, PointCloud, Space
+from kernelpde.problem import Condition, LearnedNoise
+from kernelpde.solution import Solution
 
 
-def cut(
-    condition: Condition, space: Space, begin: float, end: float, last: bool
+def restrict_to_window(
+    condition: Condition, space: Space, start: float, stop: float, is_last: bool
 ) -> Condition | None:
-    """A condition on the part of its region in a window; `None` if its points are elsewhere.
+    """Restrict a condition to a time window; return `None` if none of its points are inside.
 
-    An average belongs to the window in which it ends.
+    An average belongs to the window that contains its end.
     """
     region = condition.region
-    if isinstance(region, Patch | Patches):
-        return replace(condition, where=region.during(begin, end))
+    if isinstance(region, Patch | PatchUnion):
+        return replace(condition, region=region.restrict_time(start, stop))
     assert isinstance(region, PointCloud | Averages)
-    axis = space.coordinates.index(str(space.time))
-    when = region.points[..., axis]
-    first, when = (when, when) if when.ndim == 1 else (when.min(1), when.max(1))
-    inside = (when >= begin) & ((when <= end) if last else (when < end))
-    if np.any(first[inside] < begin):
+    times = region.points[..., space.coordinates.index(str(space.time))]
+    first, last = (times, times) if times.ndim == 1 else (times.min(1), times.max(1))
+    inside = (last >= start) & ((last <= stop) if is_last else (last < stop))
+    if np.any(first[inside] < start):
         raise InputError(
-            f"march: an average of condition {condition.name!r} reaches across the beginning of a "
-            f"window at {begin:g}. Take fewer windows, or averages at one time."
+            f"march: an average of condition {condition.name!r} reaches across the start of a "
+            f"window at {start:g}. Use fewer windows, or averages at one time."
         )
     if not inside.any():
         return None
     if isinstance(region, PointCloud):
         normals = None if region.normals is None else region.normals[inside]
-        where = PointCloud(region.points[inside], normals, region.name)
+        restricted = PointCloud(region.points[inside], normals, region.name)
     else:
-        where = Averages(region.points[inside], region.weights[inside], region.name)
-    noise = condition.noise_level
+        restricted = Averages(region.points[inside], region.weights[inside], region.name)
+    noise = condition.noise_std
     return replace(
         condition,
-        where=where,
+        region=restricted,
         noise=noise[inside] if noise.ndim else condition.noise,
         data={key: np.asarray(values)[inside] for key, values in condition.data.items()},
     )
 
 
-def learned_noise(condition: Condition, learned: Any) -> Any:
-    """The noise of a condition, as it was learned if it was."""
+def current_noise(condition: Condition, learned: Any) -> Any:
+    """Return the learned noise of a condition, or its noise if that was not learned."""
     return learned if isinstance(learned, LearnedNoise) else condition.noise
 
 
-def continued(
-    problem: Problem,
-    condition: Condition,
-    before: Solution,
-    begin: float,
-    points: Mapping[str, int],
-    order: int,
-    sampling: str,
-    seed: int,
+def continuity_condition(
+    name: str, previous: Solution, start: float, points: Float[np.ndarray, "n d"], order: int
 ) -> Condition:
-    """Every field is what it was at the end of the window before."""
-    space = problem.space
+    """Return the initial condition of a window: all fields continue the previous solution.
+
+    **Arguments:**
+
+    - `name`: name of the condition.
+    - `previous`: solution of the previous window.
+    - `start`: start of the window.
+    - `points`: points of the initial condition at any time.
+    - `order`: order of the equations in time. At order 2 first derivatives are continuous as well.
+    """
+    space = previous.problem.space
     assert space.time is not None
-    rng = np.random.default_rng([seed, int(1e6 * begin)])
-    drawn = condition.region.sample(points[condition.name], rng, sampling).points.copy()
-    drawn[:, space.coordinates.index(space.time)] = begin
-    names = tuple(field.name for field in problem.fields)
+    points = points.copy()
+    points[:, space.coordinates.index(space.time)] = start
+    fields = tuple(field.name for field in previous.problem.fields)
     data = {}
-    for name in names:
-        view = before[name]
-        data[f"{name}_before"] = np.asarray(view(drawn))
+    for field in fields:
+        view = previous[field]
+        data[f"{field}_before"] = np.asarray(view(points))
         if order == 2:
-            data[f"{name}_rate_before"] = np.asarray(view.d(space.time)(drawn))
-    residual = _HandingOver(names, space.time, order)
-    return Condition(condition.name, PointCloud(drawn, name=condition.name), residual, data=data)
+            data[f"{field}_rate_before"] = np.asarray(view.d(space.time)(points))
+    residual = _ContinuityResidual(fields, space.time, order)
+    return Condition(name, PointCloud(points, name=name), residual, data=data)
 
 
 @dataclass(frozen=True)
-class _HandingOver:
-    """The residual u - u_before for all fields; equal for all windows, so that one program serves.
+class _ContinuityResidual:
+    """The residual u - u_before for all fields.
+
+    Residuals of all windows are equal, so that they share one program.
 
     **Attributes:**
 
-    - `fields`: the names of all real fields.
-    - `time`: the name of the time coordinate.
-    - `order`: of the equation in time.
+    - `fields`: names of all real fields.
+    - `time`: name of the time coordinate.
+    - `order`: order of the equations in time.
     """
 
     fields: tuple[str, ...]
@@ -100,21 +101,20 @@ class _HandingOver:
     @property
     def data(self) -> tuple[str, ...]:
         suffixes = ("before", "rate_before")[: self.order]
-        return tuple(f"{name}_{suffix}" for name in self.fields for suffix in suffixes)
+        return tuple(f"{field}_{suffix}" for field in self.fields for suffix in suffixes)
 
     @property
     def __signature__(self) -> inspect.Signature:
-        """Residuals are called by the names of their arguments; here the problem gives them."""
+        """Signature with the fields and data as arguments, by which a problem calls residuals."""
         kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
         names = ("x", *self.fields, *self.data)
         return inspect.Signature([inspect.Parameter(name, kind) for name in names])
 
-    def __call__(self, x: Array, *given: Any) -> tuple[Array, ...]:
-        jets = dict(zip(self.fields, given[: len(self.fields)], strict=True))
-        known = dict(zip(self.data, given[len(self.fields) :], strict=True))
-        parts = [jets[name].value - known[f"{name}_before"] for name in self.fields]
+    def __call__(self, x: Array, *arguments: Any) -> tuple[Array, ...]:
+        values = dict(zip((*self.fields, *self.data), arguments, strict=True))
+        residuals = [values[name].value - values[f"{name}_before"] for name in self.fields]
         if self.order == 2:
-            parts += [
-                jets[name].d(self.time) - known[f"{name}_rate_before"] for name in self.fields
+            residuals += [
+                values[name].d(self.time) - values[f"{name}_rate_before"] for name in self.fields
             ]
-        return tuple(parts)
+        return tuple(residuals)

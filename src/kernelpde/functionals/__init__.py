@@ -1,32 +1,34 @@
-"""Linear functionals of fields, and Gram matrices between batches of them."""
+"""Linear functionals of fields, their Gram matrices, and jets as arguments of residuals.
+
+Implements the Gram matrices κ(Φ, Ψ) and expansions Σ wᵢ κ(·, φᵢ) of section 2 of the paper. Other
+packages may import all names below. Users need no import: residuals receive jets as arguments.
+"""
 
 from kernelpde.functionals._batch import Functionals as Functionals
-from kernelpde.functionals._batch import Stack as Stack
+from kernelpde.functionals._batch import StackedFunctionals as StackedFunctionals
 from kernelpde.functionals._batch import concatenate as concatenate
-from kernelpde.functionals._batch import evaluation as evaluation
-from kernelpde.functionals._batch import expansion as expansion
-from kernelpde.functionals._devices import everywhere as everywhere
-from kernelpde.functionals._devices import group_count as group_count
-from kernelpde.functionals._devices import groups_summed as groups_summed
-from kernelpde.functionals._devices import one_axis as one_axis
-from kernelpde.functionals._devices import padded as padded
-from kernelpde.functionals._devices import rows_shared as rows_shared
+from kernelpde.functionals._batch import expand as expand
+from kernelpde.functionals._batch import point_functionals as point_functionals
+from kernelpde.functionals._devices import flatten_mesh as flatten_mesh
+from kernelpde.functionals._devices import map_rows as map_rows
+from kernelpde.functionals._devices import num_groups as num_groups
+from kernelpde.functionals._devices import replicate as replicate
+from kernelpde.functionals._devices import sum_groups as sum_groups
 from kernelpde.functionals._gram import DEFAULT_MEMORY as DEFAULT_MEMORY
+from kernelpde.functionals._gram import block_gram as block_gram
+from kernelpde.functionals._gram import evaluate_jets as evaluate_jets
 from kernelpde.functionals._gram import gram as gram
 from kernelpde.functionals._gram import gram_diagonal as gram_diagonal
-from kernelpde.functionals._gram import gram_in_tiles as gram_in_tiles
-from kernelpde.functionals._gram import gram_of_blocks as gram_of_blocks
-from kernelpde.functionals._gram import jets as jets
-from kernelpde.functionals._gram import matvec as matvec
 from kernelpde.functionals._gram import stacked_matvec as stacked_matvec
 from kernelpde.functionals._jet import ComplexJet as ComplexJet
-from kernelpde.functionals._jet import Frame as Frame
+from kernelpde.functionals._jet import CoordinateFrame as CoordinateFrame
 from kernelpde.functionals._jet import Jet as Jet
-from kernelpde.functionals._jet import NotANumber as NotANumber
+from kernelpde.functionals._jet import NoArithmetic as NoArithmetic
 from kernelpde.functionals._jet import Term as Term
-from kernelpde.functionals._law import Argument as Argument
+from kernelpde.functionals._law import LawArgument as LawArgument
 from kernelpde.functionals._law import LawJet as LawJet
-from kernelpde.functionals._law import node_terms as node_terms
-from kernelpde.functionals._prior import Balanced as Balanced
+from kernelpde.functionals._law import nodal_terms as nodal_terms
+from kernelpde.functionals._prior import Coregionalization as Coregionalization
 from kernelpde.functionals._prior import Kernels as Kernels
-from kernelpde.functionals._prior import Mixed as Mixed
+from kernelpde.functionals._prior import ScaledFields as ScaledFields
+from kernelpde.kernels import pad_rows as pad_rows

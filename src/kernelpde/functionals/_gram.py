@@ -1,8 +1,7 @@
-"""Gram blocks κ(Φ, Ψ)ᵢⱼ = Σ_f φᵢ ψⱼ κ_f: dense, in row tiles, and as products with vectors.
+"""Gram matrices κ(Φ, Ψ)ᵢⱼ = Σ_f φᵢ ψⱼ κ_f, and their products with vectors.
 
-Everything here is made of one elementwise stage: derivatives of the kernel at pairs of points times
-coefficients. It holds for any two batches, so that a whole matrix, a tile of rows and a small
-gathered block under `vmap` are the same code.
+All functions share one elementwise stage: derivatives of the kernel at pairs of points times
+coefficients. It accepts any two batches: all rows, a tile of rows, or a small batch under `vmap`.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -12,39 +11,44 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from kernelpde.functionals._batch import Functionals, Stack, concatenate, expansion
-from kernelpde.functionals._composed import Composed, split
+from kernelpde.functionals._batch import Functionals, StackedFunctionals, concatenate, expand
 from kernelpde.functionals._jet import Term
-from kernelpde.functionals._prior import Kernels, Latent, Mixed
-from kernelpde.kernels import OnNodes
+from kernelpde.functionals._nonstationary import NonstationaryPrior, split_prior
+from kernelpde.functionals._prior import Coregionalization, Kernels, Latent
+from kernelpde.kernels import NodalKernel, add_optional, map_tiles, num_rows, sum_optional
 
 DEFAULT_MEMORY = 2**23
-"""Bytes that a tile of pairs takes, all its temporaries included: about what a cache holds.
+"""Bytes for a tile of pairs with all its temporaries, about the size of a cache.
 
-Larger tiles are slower, since fresh memory costs more than arithmetic."""
+Larger tiles are slower, because allocating memory costs more than the arithmetic."""
 
 _LIVE_ARRAYS = 6
-"""How many arrays of a tile's size XLA keeps alive while it computes one; measured."""
+"""Number of arrays of a tile's size that XLA allocates at the same time; measured."""
+
+_DERIVATIVES_PER_PASS = 8
+"""Number of pairs of derivatives that cost as much as one more pass over memory.
+
+Separate blocks require one pass each."""
 
 
-def _half_applied(
+def _apply_right(
     latents: Sequence[Latent],
     points: Float[Array, "M d"],
     terms: Sequence[Term],
     right: Functionals,
 ) -> list[Array | None]:
-    """∂^γ ψⱼ κ at (xᵢ, yⱼ), summed over the γ of each left term: an (M, N) array, None if zero."""
+    """Return ∂^γ ψⱼ κ(xᵢ, ·), summed over the γ of each left term; `None` if zero."""
     x = tuple(points[:, i, None] for i in range(points.shape[1]))
     y = tuple(right.points[None, :, i] for i in range(points.shape[1]))
-    rows: list[Array | None] = [None] * len(terms)
-    for kernel, shares in latents:
-        if isinstance(kernel, OnNodes):
+    values: list[Array | None] = [None] * len(terms)
+    for kernel, weights in latents:
+        if isinstance(kernel, NodalKernel):
             continue
         pairs = [
             (s, t)
             for s, left_term in enumerate(terms)
             for t, right_term in enumerate(right.terms)
-            if left_term.field in shares and right_term.field in shares
+            if left_term.field in weights and right_term.field in weights
         ]
         if not pairs:
             continue
@@ -53,141 +57,129 @@ def _half_applied(
         )
         partials = dict(zip(orders, kernel.partials(x, y, orders), strict=True))
         for s, t in pairs:
-            value = _sum(partials[a, b] for a in terms[s].orders for b in right.terms[t].orders)
+            left_term, right_term = terms[s], right.terms[t]
+            value = sum_optional(
+                partials[a, b] for a in left_term.orders for b in right_term.orders
+            )
             if value is not None:
                 coefficient = right.coefficients[None, :, t]
-                for share in (shares[terms[s].field], shares[right.terms[t].field]):
-                    coefficient = coefficient if share is None else share * coefficient
-                rows[s] = _sum([rows[s], coefficient * value])
-    return rows
+                for weight in (weights[left_term.field], weights[right_term.field]):
+                    coefficient = coefficient if weight is None else weight * coefficient
+                values[s] = add_optional(values[s], coefficient * value)
+    return values
 
 
-def _between_nodes(
+def _nodal_gram(
     latents: Sequence[Latent], left: Sequence[Term], right: Sequence[Term]
 ) -> Iterator[tuple[list[int], list[int], Array]]:
-    """For each law that both sides know of, the numbers of its terms and what is between them."""
-    for kernel, shares in latents:
-        if isinstance(kernel, OnNodes):
-            ours, theirs = (
-                [n for n, term in enumerate(terms) if term.field in shares]
+    """Iterate over laws on both sides: the indices of their terms, and their covariances."""
+    for kernel, weights in latents:
+        if isinstance(kernel, NodalKernel):
+            left_indices, right_indices = (
+                [t for t, term in enumerate(terms) if term.field in weights]
                 for terms in (left, right)
             )
-            if ours and theirs:
-                rows = np.array([left[n].node for n in ours])
-                columns = np.array([right[n].node for n in theirs])
-                yield ours, theirs, kernel.covariance[rows[:, None], columns]
-
-
-def _sum(parts: Iterable[Array | None]) -> Array | None:
-    """The sum of what is there; None if nothing is."""
-    total = None
-    for part in parts:
-        if part is not None:
-            total = part if total is None else total + part
-    return total
+            if left_indices and right_indices:
+                rows = np.array([left[t].node_index for t in left_indices])
+                columns = np.array([right[t].node_index for t in right_indices])
+                yield left_indices, right_indices, kernel.covariance[rows[:, None], columns]
 
 
 def gram(kernels: Kernels, left: Functionals, right: Functionals) -> Float[Array, "M N"]:
-    """κ(Φ, Ψ), the matrix of φᵢ ψⱼ κ, summed over fields.
+    """Return κ(Φ, Ψ), the matrix of φᵢ ψⱼ κ summed over fields.
 
     **Arguments:**
 
     - `kernels`: one kernel per field.
-    - `left`, `right`: the functionals Φ and Ψ.
+    - `left`, `right`: functionals Φ and Ψ.
     """
-    plain, composed = split(kernels, (*left.terms, *right.terms))
-    return _gram(plain, composed, left, right)
+    stationary, nonstationary = split_prior(kernels, (*left.terms, *right.terms))
+    return _gram(stationary, nonstationary, left, right)
 
 
 def _gram(
-    latents: Sequence[Latent], composed: Composed, left: Functionals, right: Functionals
+    latents: Sequence[Latent],
+    nonstationary: NonstationaryPrior,
+    left: Functionals,
+    right: Functionals,
 ) -> Float[Array, "M N"]:
-    rows = _half_applied(latents, left.points, left.terms, right)
+    values = _apply_right(latents, left.points, left.terms, right)
     products = (
-        None if row is None else left.coefficients[:, s, None] * row for s, row in enumerate(rows)
+        None if value is None else left.coefficients[:, s, None] * value
+        for s, value in enumerate(values)
     )
     laws = (
-        left.coefficients[:, ours] @ between @ right.coefficients[:, theirs].T
-        for ours, theirs, between in _between_nodes(latents, left.terms, right.terms)
+        left.coefficients[:, left_indices] @ covariance @ right.coefficients[:, right_indices].T
+        for left_indices, right_indices, covariance in _nodal_gram(latents, left.terms, right.terms)
     )
-    total = _sum([*products, composed.gram(left, right), *laws])
+    total = sum_optional([*products, nonstationary.gram(left, right), *laws])
     if total is None:
         return jnp.zeros((len(left), len(right)))
-    if left.width == right.width == 1:
+    if left.num_nodes == right.num_nodes == 1:
         return total
-    return total.reshape(len(left), left.width, len(right), right.width).sum((1, 3))
+    return total.reshape(len(left), left.num_nodes, len(right), right.num_nodes).sum((1, 3))
 
 
-def gram_of_blocks(kernels: Kernels, batches: Sequence[Functionals]) -> Float[Array, "M M"]:
-    """κ(Φ, Φ) for functionals given in several batches, one below the other.
+def block_gram(kernels: Kernels, batches: Sequence[Functionals]) -> Float[Array, "M M"]:
+    """Return κ(Φ, Φ) for functionals in several batches.
 
-    Written block by block, or as one block over the union of terms: whichever has less to compute.
-    A block's own pass over memory is worth about `_PASS` pairs of derivatives.
+    It is computed block by block, or as one block over the union of terms if that is cheaper.
     """
+    is_mixed = isinstance(kernels, Coregionalization)
 
-    def pairs(left: Functionals, right: Functionals) -> int:
-        matching = _matching(left.terms, right.terms, isinstance(kernels, Mixed))
-        return len(left) * len(right) * matching
+    def cost(left: Functionals, right: Functionals) -> int:
+        return len(left) * len(right) * _count_derivatives(left.terms, right.terms, is_mixed)
 
-    if len({batch.width for batch in batches}) == 1:
+    if len({batch.num_nodes for batch in batches}) == 1:
         union = concatenate(batches)
-        apart = sum(pairs(a, b) for a in batches for b in batches)
-        if len(batches) == 1 or pairs(union, union) <= apart + _PASS * len(union) ** 2:
+        separate_cost = sum(cost(a, b) for a in batches for b in batches)
+        pass_cost = _DERIVATIVES_PER_PASS * len(union) ** 2
+        if len(batches) == 1 or cost(union, union) <= separate_cost + pass_cost:
             return gram(kernels, union, union)
-    rows = [
-        jnp.concatenate([gram(kernels, left, right) for right in batches], axis=1)
-        for left in batches
-    ]
-    return jnp.concatenate(rows, axis=0)
+    return jnp.block([[gram(kernels, left, right) for right in batches] for left in batches])
 
 
-_PASS = 8
-"""Pairs of derivatives that cost as much as one more pass over memory; blocks apart pay for it."""
-
-
-def _matching(left: Sequence[Term], right: Sequence[Term], mixed: bool) -> int:
-    """How many derivatives of kernels there are between terms."""
-    apart = (s for s in left if s.node is None)
+def _count_derivatives(left: Sequence[Term], right: Sequence[Term], is_mixed: bool) -> int:
+    """Return the number of derivatives of kernels between terms."""
+    differentiated = (s for s in left if s.node_index is None)
     pairs = sum(
-        len(s.orders) * len(t.orders) for s in apart for t in right if s.field == t.field or mixed
+        len(s.orders) * len(t.orders)
+        for s in differentiated
+        for t in right
+        if s.field == t.field or is_mixed
     )
-    laws = {t.field for t in right if t.node is not None}
-    return pairs + sum(s.node is not None and s.field in laws for s in left)
-
-
-def gram_in_tiles(
-    kernels: Kernels, left: Functionals, right: Functionals, *, memory: int = DEFAULT_MEMORY
-) -> Float[Array, "M N"]:
-    """κ(Φ, Ψ) assembled some rows at a time.
-
-    For kernels whose derivatives need many temporaries: beyond the matrix itself no more than
-    `memory` bytes are in use.
-    """
-    return _in_row_tiles(lambda rows: gram(kernels, rows, right), left, len(right), memory)
+    laws = {t.field for t in right if t.node_index is not None}
+    return pairs + sum(s.node_index is not None and s.field in laws for s in left)
 
 
 def gram_diagonal(kernels: Kernels, batches: Sequence[Functionals]) -> Float[Array, " M"]:
-    """φᵢ φᵢ κ for each functional of several batches."""
-    if len({batch.width for batch in batches}) > 1:
+    """Return φᵢ φᵢ κ for the functionals of several batches."""
+    if len({batch.num_nodes for batch in batches}) > 1:
         return jnp.concatenate([gram_diagonal(kernels, [batch]) for batch in batches])
-    every = concatenate(batches)
-    plain, composed = split(kernels, every.terms)
-    apart = composed.diagonal(every) if composed and every.width == 1 else None
+    union = concatenate(batches)
+    stationary, nonstationary = split_prior(kernels, union.terms)
+    diagonal = None
+    if nonstationary and union.num_nodes == 1:
+        diagonal = nonstationary.diagonal(union)
+        if diagonal is not None:
+            nonstationary = NonstationaryPrior()
+            if not stationary:
+                return diagonal
 
-    def one(points: Float[Array, "W d"], coefficients: Float[Array, "W T"]) -> Float[Array, ""]:
-        single = Functionals(points, coefficients, every.terms, every.width)
-        return _gram(plain, composed if apart is None else Composed([]), single, single)[0, 0]
+    def single_gram(
+        points: Float[Array, "W d"], coefficients: Float[Array, "W T"]
+    ) -> Float[Array, ""]:
+        single = Functionals(points, coefficients, union.terms, union.num_nodes)
+        return _gram(stationary, nonstationary, single, single)[0, 0]
 
-    def grouped(leaf: Array) -> Array:
-        return leaf.reshape(len(every), every.width, leaf.shape[1])
+    def group(leaf: Array) -> Array:
+        return leaf.reshape(len(union), union.num_nodes, leaf.shape[1])
 
-    if apart is not None and not plain:
-        return apart
-    found = jax.vmap(one)(grouped(every.points), grouped(every.coefficients))
-    return found if apart is None else found + apart
+    values = jax.vmap(single_gram)(group(union.points), group(union.coefficients))
+    return values if diagonal is None else values + diagonal
 
 
-def jets(
+def evaluate_jets(
     kernels: Kernels,
     points: Float[Array, "N d"],
     terms: Sequence[Term],
@@ -195,41 +187,41 @@ def jets(
     *,
     memory: int = DEFAULT_MEMORY,
 ) -> Float[Array, "N T"]:
-    """The jet entries at points of u = Σⱼ ψⱼ κ(·, y), an expansion in functionals.
+    """Evaluate jet terms of u = Σⱼ ψⱼ κ(·, y), an expansion in functionals.
 
     **Arguments:**
 
     - `kernels`: one kernel per field.
-    - `points`: where.
-    - `terms`: which entries, in this order.
-    - `expansion`: the functionals ψⱼ with their weights multiplied in, in one or more batches.
-    - `memory`: bytes that a tile of pairs may take.
+    - `points`: evaluation points.
+    - `terms`: terms of the jet, one per column of the result.
+    - `expansion`: batches of functionals ψⱼ that include their weights.
+    - `memory`: bytes for a tile of pairs.
     """
     terms = tuple(terms)
     if not terms:
         return jnp.zeros((points.shape[0], 0))
-    plain, composed = split(kernels, _terms(terms, expansion))
+    stationary, nonstationary = split_prior(kernels, [*terms, *_terms(expansion)])
     total = jnp.zeros((points.shape[0], len(terms)))
-    if plain:
-        mixed = isinstance(kernels, Mixed)
-        expansion = _fewer_batches(terms, expansion, mixed)
-        total = _plain_jets(plain, points, terms, expansion, memory)
-    return total + composed.jets(points, terms, expansion) if composed else total
+    if stationary:
+        expansion = _merge_batches(terms, expansion, isinstance(kernels, Coregionalization))
+        total = _stationary_jets(stationary, points, terms, expansion, memory)
+    return total + nonstationary.jets(points, terms, expansion) if nonstationary else total
 
 
-def _fewer_batches(
-    terms: Sequence[Term], batches: Sequence[Functionals], mixed: bool
+def _merge_batches(
+    terms: Sequence[Term], batches: Sequence[Functionals], is_mixed: bool
 ) -> Sequence[Functionals]:
-    """All in one batch, over the union of their terms, if that has not much more to compute."""
-    if len(batches) == 1 or len({batch.width for batch in batches}) > 1:
+    """Concatenate batches over the union of their terms, if that costs little more."""
+    if len(batches) == 1 or len({batch.num_nodes for batch in batches}) > 1:
         return batches
     union = concatenate(batches)
-    apart = sum(len(b) * _matching(terms, b.terms, mixed) for b in batches)
-    whole = len(union) * _matching(terms, union.terms, mixed)
-    return [union] if whole <= apart + _PASS * len(union) else batches
+    separate_cost = sum(len(b) * _count_derivatives(terms, b.terms, is_mixed) for b in batches)
+    union_cost = len(union) * _count_derivatives(terms, union.terms, is_mixed)
+    pass_cost = _DERIVATIVES_PER_PASS * len(union)
+    return [union] if union_cost <= separate_cost + pass_cost else batches
 
 
-def _plain_jets(
+def _stationary_jets(
     latents: Sequence[Latent],
     points: Float[Array, "N d"],
     terms: tuple[Term, ...],
@@ -237,116 +229,86 @@ def _plain_jets(
     memory: int,
 ) -> Float[Array, "N T"]:
     def tile(rows: Float[Array, "n d"]) -> Float[Array, "n T"]:
-        total = [jnp.zeros(rows.shape[0])] * len(terms)
+        totals = [jnp.zeros(rows.shape[0])] * len(terms)
         for batch in expansion:
             ones = jnp.ones(len(batch))
-            for s, row in enumerate(_half_applied(latents, rows, terms, batch)):
-                if row is not None:
-                    total[s] = total[s] + row @ ones
-            for ours, theirs, between in _between_nodes(latents, terms, batch.terms):
-                values = between @ (batch.coefficients[:, theirs].T @ ones)
-                for s, value in zip(ours, values, strict=True):
-                    total[s] = total[s] + value
-        return jnp.stack(total, axis=1)
+            for s, value in enumerate(_apply_right(latents, rows, terms, batch)):
+                if value is not None:
+                    totals[s] = totals[s] + value @ ones
+            for indices, columns, covariance in _nodal_gram(latents, terms, batch.terms):
+                values = covariance @ (batch.coefficients[:, columns].T @ ones)
+                for s, value in zip(indices, values, strict=True):
+                    totals[s] = totals[s] + value
+        return jnp.stack(totals, axis=1)
 
-    columns = sum(len(batch) for batch in expansion)
-    return _in_row_tiles(tile, points, columns * len(terms), memory)
-
-
-def _terms(terms: Sequence[Term], batches: Sequence[Functionals | Stack]) -> list[Term]:
-    return [*terms, *(term for batch in batches for term in batch.terms)]
+    num_columns = sum(len(batch) for batch in expansion)
+    return _map_tiles(tile, points, num_columns * len(terms), memory)
 
 
-def matvec(
-    kernels: Kernels,
-    left: Functionals,
-    right: Functionals,
-    vector: Float[Array, " N"],
-    *,
-    memory: int = DEFAULT_MEMORY,
-) -> Float[Array, " M"]:
-    """κ(Φ, Ψ) v, tile by tile: the matrix is never whole.
-
-    **Arguments:**
-
-    - `kernels`: one kernel per field.
-    - `left`, `right`: Φ and Ψ.
-    - `vector`: v.
-    - `memory`: bytes that a tile may take.
-    """
-    plain, composed = split(kernels, (*left.terms, *right.terms))
-    total = jnp.zeros(len(left))
-    if plain:
-        total = _plain_matvec(plain, left, right, vector, memory)
-    return total + composed.product([left], [right], vector) if composed else total
+def _terms(batches: Iterable[Functionals | StackedFunctionals]) -> list[Term]:
+    return [term for batch in batches for term in batch.terms]
 
 
-def _plain_matvec(
-    latents: Sequence[Latent],
-    left: Functionals,
-    right: Functionals,
-    vector: Float[Array, " N"],
-    memory: int,
-) -> Float[Array, " M"]:
-    def tile(rows: Functionals) -> Float[Array, " n"]:
-        return _gram(latents, Composed([]), rows, right) @ vector
-
-    return _in_row_tiles(tile, left, len(right), memory)
+def _batches(stacks: Iterable[StackedFunctionals]) -> list[Functionals]:
+    return [batch for stack in stacks for batch in stack.batches]
 
 
 def stacked_matvec(
     kernels: Kernels,
-    left: Sequence[Stack],
-    right: Sequence[Stack],
+    left: Sequence[StackedFunctionals],
+    right: Sequence[StackedFunctionals],
     vector: Float[Array, " N"],
     *,
     memory: int = DEFAULT_MEMORY,
-    keep: bool = False,
+    cache_intermediates: bool = False,
 ) -> Float[Array, " M"]:
-    """κ(Φ, Ψ) v for the rows of stacks: as `matvec`, once per pair of points.
+    """Return κ(Φ, Ψ) v for the rows of stacks, without assembling the matrix.
 
-    With `keep`, derivatives for composed kernels keep what they are made of: for those who take
-    many of them.
+    **Arguments:**
+
+    - `kernels`: one kernel per field.
+    - `left`, `right`: functionals Φ and Ψ.
+    - `vector`: v.
+    - `memory`: bytes for a tile of pairs.
+    - `cache_intermediates`: whether derivatives for nonstationary kernels store intermediate arrays
+      instead of recomputing them. Faster if many directions are differentiated.
     """
-    plain, composed = split(kernels, _terms((), (*left, *right)))
+    stationary, nonstationary = split_prior(kernels, _terms((*left, *right)))
     total = jnp.zeros(sum(len(stack) for stack in left))
-    if plain:
-        total = _plain_stacked(plain, left, expansion(right, vector), memory)
-    if not composed:
+    if stationary:
+        total = _stationary_matvec(stationary, left, expand(right, vector), memory)
+    if not nonstationary:
         return total
-    rows = [batch for stack in left for batch in stack.batches]
-    columns = rows if right is left else [batch for stack in right for batch in stack.batches]
-    return total + composed.product(rows, columns, vector, keep)
+    rows = _batches(left)
+    columns = rows if right is left else _batches(right)
+    return total + nonstationary.matvec(rows, columns, vector, cache_intermediates)
 
 
-def _plain_stacked(
-    latents: Sequence[Latent], left: Sequence[Stack], weighted: Sequence[Functionals], memory: int
+def _stationary_matvec(
+    latents: Sequence[Latent],
+    left: Sequence[StackedFunctionals],
+    expansion: Sequence[Functionals],
+    memory: int,
 ) -> Float[Array, " M"]:
-    if all(len(stack.used) == 1 and stack.width == 1 for stack in left):
-        rows = concatenate([batch for stack in left for batch in stack.batches])
-        columns = concatenate(weighted)
-        return _plain_matvec(latents, rows, columns, jnp.ones(len(columns)), memory)
-    parts = [
-        stack.applied(_plain_jets(latents, stack.points, stack.terms, weighted, memory))
-        for stack in left
-    ]
-    return jnp.concatenate(parts)
+    if any(len(stack.active_terms) > 1 or stack.num_nodes > 1 for stack in left):
+        products = [
+            stack.apply(_stationary_jets(latents, stack.points, stack.terms, expansion, memory))
+            for stack in left
+        ]
+        return jnp.concatenate(products)
+    columns = concatenate(expansion)
+    ones = jnp.ones(len(columns))
+
+    def tile(rows: Functionals) -> Float[Array, " n"]:
+        return _gram(latents, NonstationaryPrior(), rows, columns) @ ones
+
+    return _map_tiles(tile, concatenate(_batches(left)), len(columns), memory)
 
 
-def _in_row_tiles(function: Callable, rows, columns: int, memory: int) -> Array:
-    """`function(rows)`, computed for as many rows at a time as the memory allows."""
-    count = jax.tree.leaves(rows)[0].shape[0]
-    size = max(1, memory // (8 * _LIVE_ARRAYS * max(columns, 1)))
-    if count <= size:
+def _map_tiles(function: Callable, rows, num_columns: int, memory: int) -> Array:
+    """Return `function(rows)`, computed in tiles that use at most `memory` bytes."""
+    count = num_rows(rows)
+    tile_size = max(1, memory // (8 * _LIVE_ARRAYS * max(num_columns, 1)))
+    if count <= tile_size:
         return function(rows)
-    tiles = -(-count // size)
-    size = -(-count // tiles)
-
-    def padded(leaf: Array) -> Array:
-        # Repeating the last row keeps the padding inside the domain, where everything is finite.
-        extra = jnp.broadcast_to(leaf[-1:], (tiles * size - count, *leaf.shape[1:]))
-        return jnp.concatenate([leaf, extra]).reshape(tiles, size, *leaf.shape[1:])
-
-    # Reverse-mode derivatives recompute a tile instead of keeping what it was made from.
-    result = jax.lax.map(jax.checkpoint(function), jax.tree.map(padded, rows))
-    return result.reshape(tiles * size, *result.shape[2:])[:count]
+    return map_tiles(function, rows, -(-count // tile_size))

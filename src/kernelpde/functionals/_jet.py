@@ -1,4 +1,4 @@
-"""The local view of a field at a point: what a residual may ask of it."""
+"""Jets: the value and the derivatives of a field at a point, as arguments of residuals."""
 
 import difflib
 import re
@@ -17,125 +17,126 @@ from kernelpde.kernels import MultiIndex
 class Term(NamedTuple):
     """One entry of a jet: a sum of partial derivatives of one field.
 
-    Most entries are a single derivative. The Laplacian is one entry and not several: its parts
-    share a coefficient, so that a Gram matrix has fewer products to form.
+    Most terms are a single derivative. The Laplacian is one term, because its derivatives share a
+    coefficient and a Gram matrix then has fewer products.
 
     **Attributes:**
 
-    - `field`: the number of the field.
-    - `orders`: the multi-indices γ of the derivatives that are added up; for the value of a law at
-      one of its nodes, see `OnNodes`.
+    - `field`: index of the field.
+    - `orders`: multi-indices γ of the derivatives, or the nodal value of a law (`NodalKernel`).
     """
 
     field: int
     orders: tuple[MultiIndex, ...]
 
     @property
-    def parts(self) -> tuple["Term", ...]:
-        """The single derivatives that are added up."""
+    def derivatives(self) -> tuple["Term", ...]:
+        """One term per derivative."""
         return tuple(Term(self.field, (order,)) for order in self.orders)
 
     @property
-    def node(self) -> int | None:
-        """The number of the node whose value it is, if it is one of a law."""
+    def node_index(self) -> int | None:
+        """Index of the node for nodal values of a law, otherwise `None`."""
         return -1 - self.orders[0][0] if self.orders[0][0] < 0 else None
 
     @property
     def order(self) -> int:
-        """The highest order of a derivative in it."""
-        return 0 if self.node is not None else max(map(sum, self.orders))
+        """Maximum order of the derivatives."""
+        return 0 if self.node_index is not None else max(map(sum, self.orders))
 
 
-class Frame(NamedTuple):
-    """What a jet knows about the space it lives in.
+class CoordinateFrame(NamedTuple):
+    """Coordinates of the domain of a jet.
 
     **Attributes:**
 
-    - `coordinates`: the names of all coordinates, in order.
-    - `spatial`: the indices of those over which gradient and Laplacian are taken: all but time.
+    - `coordinates`: names of all coordinates.
+    - `spatial`: indices of all coordinates except time.
     """
 
     coordinates: tuple[str, ...]
     spatial: tuple[int, ...]
 
-    def order(self, *along: int | str) -> MultiIndex:
-        """The multi-index of a derivative along coordinates given by index or name."""
+    def multi_index(self, *coordinates: int | str) -> MultiIndex:
+        """Return the multi-index of a derivative in coordinates given by index or name."""
         dimension = len(self.coordinates)
         orders = [0] * dimension
-        for coordinate in along:
+        names = ", ".join(map(repr, self.coordinates))
+        for coordinate in coordinates:
             if isinstance(coordinate, str):
                 if coordinate not in self.coordinates:
-                    raise InputError(
-                        f"Unknown coordinate {coordinate!r}; the domain has "
-                        f"{', '.join(map(repr, self.coordinates))}."
-                    )
+                    raise InputError(f"Unknown coordinate {coordinate!r}; the domain has {names}.")
                 coordinate = self.coordinates.index(coordinate)
             if isinstance(coordinate, bool) or not isinstance(coordinate, int | np.integer):
                 raise InputError(
-                    f"A coordinate is given by name or number; got {coordinate!r}. The domain has "
-                    f"{', '.join(map(repr, self.coordinates))}."
+                    f"A coordinate must be a name or an index; got {coordinate!r}. The domain has "
+                    f"{names}."
                 )
             if not 0 <= coordinate < dimension:
                 raise InputError(
-                    f"Coordinate number {coordinate} does not exist; the domain has {dimension}: "
-                    f"{', '.join(map(repr, self.coordinates))}."
+                    f"Coordinate index {coordinate} is out of range; the domain has {dimension} "
+                    f"coordinates: {names}."
                 )
             orders[coordinate] += 1
         return tuple(orders)
 
     @property
     def laplacian(self) -> tuple[MultiIndex, ...]:
-        """The multi-indices whose derivatives add up to the Laplacian in space."""
-        return tuple(self.order(i, i) for i in self.spatial)
+        """Multi-indices of the derivatives in the Laplacian."""
+        return tuple(self.multi_index(i, i) for i in self.spatial)
 
 
-def _refused(how: str):
-    def refuse(self, *_: Any, **__: Any) -> NoReturn:
+def _raise_no_arithmetic(usage: str):
+    def raise_error(self, *_: Any, **__: Any) -> NoReturn:
         raise InputError(
-            f"a field was {how}, but it is no number: its value at the point is u.value, its "
-            "derivatives are u.d('x'), u.gradient, u.laplacian and so on."
+            f"a field was {usage}, but it is no number. Use its value u.value, or its derivatives "
+            "u.d('x'), u.gradient and u.laplacian."
         )
 
-    return refuse
+    return raise_error
 
 
-class NotANumber:
-    """Refuses what one does with a number, for those who forget `.value`."""
+class NoArithmetic:
+    """Base class that raises an error if `.value` is missing in an expression."""
 
-    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = _refused("used in arithmetic")
-    __truediv__ = __rtruediv__ = __pow__ = __rpow__ = _refused("used in arithmetic")
-    __matmul__ = __rmatmul__ = __mod__ = __floordiv__ = _refused("used in arithmetic")
-    __neg__ = __pos__ = __abs__ = _refused("used in arithmetic")
-    __lt__ = __le__ = __gt__ = __ge__ = __bool__ = _refused("compared")
-    __float__ = __int__ = __complex__ = __array__ = __jax_array__ = _refused("used as a number")
-    __call__ = _refused("called like a function")
-    __getitem__ = __iter__ = __len__ = _refused("indexed")
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = _raise_no_arithmetic(
+        "used in arithmetic"
+    )
+    __truediv__ = __rtruediv__ = __pow__ = __rpow__ = _raise_no_arithmetic("used in arithmetic")
+    __matmul__ = __rmatmul__ = __mod__ = __floordiv__ = _raise_no_arithmetic("used in arithmetic")
+    __neg__ = __pos__ = __abs__ = _raise_no_arithmetic("used in arithmetic")
+    __lt__ = __le__ = __gt__ = __ge__ = __bool__ = _raise_no_arithmetic("compared")
+    __float__ = __int__ = __complex__ = __array__ = __jax_array__ = _raise_no_arithmetic(
+        "used as a number"
+    )
+    __call__ = _raise_no_arithmetic("called like a function")
+    __getitem__ = __iter__ = __len__ = _raise_no_arithmetic("indexed")
 
     def __getattr__(self, name: str) -> NoReturn:
         if name.startswith("__"):
             raise AttributeError(name)
-        known = [n for n in dir(type(self)) if not n.startswith("_")]
-        along = re.fullmatch(r"d?_?([a-z]{1,2})", name)
-        if along is not None and name not in known:
-            advice = f"Derivatives are u.d({', '.join(map(repr, along[1]))})."
+        names = [n for n in dir(type(self)) if not n.startswith("_")]
+        derivative = re.fullmatch(r"d?_?([a-z]{1,2})", name)
+        if derivative is not None and name not in names:
+            advice = f"Derivatives are u.d({', '.join(map(repr, derivative[1]))})."
         else:
-            close = difflib.get_close_matches(name, known, 1)
-            advice = f"Did you mean u.{close[0]}?" if close else ""
-        raise InputError(f"a field has no {name!r}; it has {', '.join(known)}. {advice}")
+            matches = difflib.get_close_matches(name, names, 1)
+            advice = f"Did you mean u.{matches[0]}?" if matches else ""
+        raise InputError(f"a field has no {name!r}; it has {', '.join(names)}. {advice}")
 
 
-class Jet(NotANumber):
-    """A field at one point: its value and its derivatives, as a residual sees them.
+class Jet(NoArithmetic):
+    """The value and the derivatives of a field at one point, as an argument of residuals.
 
-    `u.value`, `u.d("x")`, `u.d("x", "y")`, `u.d(0, 0)`, `u.gradient`, `u.hessian`, `u.laplacian`
-    and, on a boundary piece with normals, `u.normal_derivative`. In a space-time domain gradient,
-    Hessian and Laplacian are those in space.
+    Available are `u.value`, `u.d("x")`, `u.d("x", "y")`, `u.d(0, 0)`, `u.gradient`, `u.hessian`,
+    `u.laplacian` and, on boundaries with normals, `u.normal_derivative`. In a space-time domain,
+    gradient, Hessian and Laplacian are spatial.
     """
 
     def __init__(
         self,
         field: int,
-        frame: Frame,
+        frame: CoordinateFrame,
         lookup: Callable[[Term], Array],
         normal: Float[Array, "d"] | None = None,
     ):
@@ -145,8 +146,8 @@ class Jet(NotANumber):
         self._normal = normal
 
     def d(self, *coordinates: int | str) -> Float[Array, ""]:
-        """The partial derivative along each coordinate given, by index or name."""
-        return self._lookup(Term(self._field, (self._frame.order(*coordinates),)))
+        """Return the partial derivative in the given coordinates, by index or name."""
+        return self._lookup(Term(self._field, (self._frame.multi_index(*coordinates),)))
 
     @property
     def value(self) -> Float[Array, ""]:
@@ -154,18 +155,18 @@ class Jet(NotANumber):
 
     @property
     def gradient(self) -> Float[Array, " s"]:
-        """First derivatives in space."""
+        """First spatial derivatives."""
         return jnp.stack([self.d(i) for i in self._frame.spatial])
 
     @property
     def hessian(self) -> Float[Array, "s s"]:
-        """Second derivatives in space."""
+        """Second spatial derivatives."""
         spatial = self._frame.spatial
         return jnp.stack([jnp.stack([self.d(i, j) for j in spatial]) for i in spatial])
 
     @property
     def laplacian(self) -> Float[Array, ""]:
-        """Sum of the second derivatives in space."""
+        """Spatial Laplacian."""
         return self._lookup(Term(self._field, self._frame.laplacian))
 
     @property
@@ -173,21 +174,21 @@ class Jet(NotANumber):
         """Derivative along the outward normal of the boundary piece."""
         if self._normal is None:
             raise InputError(
-                "normal_derivative needs normals, and the points of this condition have none. "
+                "normal_derivative requires normals, but the points of this condition have none. "
                 "Use a boundary piece, or a PointCloud with normals."
             )
-        first, *others = (self._normal[i] * self.d(i) for i in range(len(self._frame.coordinates)))
-        return sum(others, start=first)
+        terms = [self._normal[i] * self.d(i) for i in range(len(self._frame.coordinates))]
+        return sum(terms[1:], start=terms[0])
 
 
-class ComplexJet(NotANumber):
-    """A complex field at one point, as a residual sees it: everything a `Jet` has, complex."""
+class ComplexJet(NoArithmetic):
+    """The value and the derivatives of a complex field at one point, with the names of `Jet`."""
 
     def __init__(self, real: Jet, imaginary: Jet):
         self.real, self.imag = real, imaginary
 
     def d(self, *coordinates: int | str) -> Complex[Array, ""]:
-        """The partial derivative along each coordinate given, by index or name."""
+        """Return the partial derivative in the given coordinates, by index or name."""
         return jax.lax.complex(self.real.d(*coordinates), self.imag.d(*coordinates))
 
     @property
@@ -196,17 +197,17 @@ class ComplexJet(NotANumber):
 
     @property
     def gradient(self) -> Complex[Array, " s"]:
-        """First derivatives in space."""
+        """First spatial derivatives."""
         return jax.lax.complex(self.real.gradient, self.imag.gradient)
 
     @property
     def hessian(self) -> Complex[Array, "s s"]:
-        """Second derivatives in space."""
+        """Second spatial derivatives."""
         return jax.lax.complex(self.real.hessian, self.imag.hessian)
 
     @property
     def laplacian(self) -> Complex[Array, ""]:
-        """Sum of the second derivatives in space."""
+        """Spatial Laplacian."""
         return jax.lax.complex(self.real.laplacian, self.imag.laplacian)
 
     @property

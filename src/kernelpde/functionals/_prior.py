@@ -1,4 +1,4 @@
-"""The prior of several fields: independent kernels, or latent functions mixed."""
+"""Priors of several fields: independent, scaled, or linear combinations of latent functions."""
 
 from collections.abc import Iterator, Mapping
 from typing import TypeAlias
@@ -10,8 +10,8 @@ from jaxtyping import Array, Float, Int
 from kernelpde.kernels import AbstractKernel
 
 
-class Mixed(eqx.Module):
-    """Correlated fields u_f = Σ_q A_fq w_q of independent functions w_q, each with its own kernel.
+class Coregionalization(eqx.Module):
+    """Correlated fields u_f = Σ_q A_fq w_q of independent functions w_q with separate kernels.
 
     The linear model of coregionalization (Alvarez, Rosasco and Lawrence 2012, section 4):
     cov(u_f(x), u_g(y)) = Σ_q A_fq A_gq κ_q(x, y). The entries of A are hyperparameters.
@@ -26,16 +26,16 @@ class Mixed(eqx.Module):
     mixing: Float[Array, "F Q"]
 
 
-class Balanced(eqx.Module):
-    """Independent fields of different size, u_f = S_f w_f: what a unit of each field is.
+class ScaledFields(eqx.Module):
+    """Independent fields in separate units, u_f = S_f w_f with S_f = 2^(e_f / 8).
 
-    Where no noise gives the size of a field a meaning, only the ratio of sizes matters, and numbers
-    that are 10⁹ times as large as others drown them. S_f = 2^(e_f / 8), with whole numbers e_f:
-    they are not learned, and what is compiled does not depend on them.
+    If no noise sets the scale of a field, only ratios of scales matter. Rounding errors of a field
+    that is 10⁹ times as large would then exceed the other fields. The exponents are integers. They
+    are not trainable, and compiled programs do not depend on them.
 
     **Attributes:**
 
-    - `latents`: the kernels of w.
+    - `latents`: kernels of w.
     - `exponents`: e.
     """
 
@@ -49,25 +49,25 @@ class Balanced(eqx.Module):
         return self.latents[field]
 
 
-Kernels: TypeAlias = tuple[AbstractKernel, ...] | Mixed | Balanced
-"""One kernel per field, fields being independent a priori; or latent kernels mixed."""
+Kernels: TypeAlias = tuple[AbstractKernel, ...] | Coregionalization | ScaledFields
+"""One kernel per field with fields independent a priori, or latent kernels."""
 
 
-Shares: TypeAlias = Mapping[int, Float[Array, ""] | None]
-"""The fields that a latent kernel is part of, with its coefficients there; `None` is 1."""
+MixingWeights: TypeAlias = Mapping[int, Float[Array, ""] | None]
+"""Weights of a latent function in the fields that contain it, `None` for 1."""
 
-Latent: TypeAlias = tuple[AbstractKernel, Shares]
+Latent: TypeAlias = tuple[AbstractKernel, MixingWeights]
 
 
-def latents_of(kernels: Kernels) -> Iterator[Latent]:
-    """Each latent kernel with the fields it is part of and its coefficients there; `None` is 1."""
-    if isinstance(kernels, Mixed):
+def latent_kernels(kernels: Kernels) -> Iterator[Latent]:
+    """Iterate over latent kernels and their weights."""
+    if isinstance(kernels, Coregionalization):
         for q, kernel in enumerate(kernels.latents):
             yield kernel, {f: kernels.mixing[f, q] for f in range(kernels.mixing.shape[0])}
-    elif isinstance(kernels, Balanced):
-        sizes = jnp.exp2(kernels.exponents / 8.0)
+    elif isinstance(kernels, ScaledFields):
+        scales = jnp.exp2(kernels.exponents / 8.0)
         for field, kernel in enumerate(kernels.latents):
-            yield kernel, {field: sizes[field]}
+            yield kernel, {field: scales[field]}
     else:
         for field, kernel in enumerate(kernels):
             yield kernel, {field: None}

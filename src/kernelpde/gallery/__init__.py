@@ -1,4 +1,9 @@
-"""Problems with known solutions: those of the paper, and more."""
+"""Example problems with reference solutions, by name in `EXAMPLES`.
+
+They are the problems of section 5 of the paper, the pages of `gallery/pages` (one script for each
+problem), and problems for tests and benchmarks. Reference solutions by spectral methods are public
+too.
+"""
 
 from collections.abc import Callable
 from functools import partial
@@ -7,6 +12,9 @@ from kernelpde.checking import did_you_mean
 from kernelpde.errors import InputError
 from kernelpde.gallery._boundaries import coupled as coupled
 from kernelpde.gallery._boundaries import robin as robin
+from kernelpde.gallery._chebyshev import ChebyshevCavity as ChebyshevCavity
+from kernelpde.gallery._chebyshev import ChebyshevDarcy as ChebyshevDarcy
+from kernelpde.gallery._chebyshev import ChebyshevSquare as ChebyshevSquare
 from kernelpde.gallery._elliptic import elliptic as elliptic
 from kernelpde.gallery._elliptic import elliptic_additive as elliptic_additive
 from kernelpde.gallery._example import Example as Example
@@ -23,9 +31,13 @@ from kernelpde.gallery._large import darcy_large as darcy_large
 from kernelpde.gallery._large import elliptic_3d as elliptic_3d
 from kernelpde.gallery._large import elliptic_matern as elliptic_matern
 from kernelpde.gallery._pages import Heading as Heading
-from kernelpde.gallery._pages import headings as headings
 from kernelpde.gallery._pages import page as page
+from kernelpde.gallery._pages import page_summaries as page_summaries
 from kernelpde.gallery._references import ColeHopf as ColeHopf
+from kernelpde.gallery._references import CosineSeries as CosineSeries
+from kernelpde.gallery._references import FourierSeries as FourierSeries
+from kernelpde.gallery._references import RegularizedDistance as RegularizedDistance
+from kernelpde.gallery._references import SplitStep as SplitStep
 from kernelpde.gallery._schrodinger import schrodinger as schrodinger
 
 _GROUPS = {
@@ -51,23 +63,24 @@ _GROUPS = {
         "string",
     ),
 }
-"""Where examples belong that are not pages of their own, most of them with settings."""
+"""Groups of the examples that are not pages; most of them have settings."""
 
 
-def groups() -> dict[str, tuple[str, ...]]:
-    """The names of all examples by group."""
-    found = {group: list(names) for group, names in _GROUPS.items()}
-    for name, heading in headings().items():
-        found.setdefault(heading.group, []).append(name)
-    return {group: tuple(names) for group, names in sorted(found.items())}
+def example_groups() -> dict[str, tuple[str, ...]]:
+    """Return the names of all examples by group."""
+    groups = {group: list(names) for group, names in _GROUPS.items()}
+    for name, heading in page_summaries().items():
+        groups.setdefault(heading.group, []).append(name)
+    return {group: tuple(names) for group, names in sorted(groups.items())}
 
 
 class _Examples(dict[str, Callable[..., Example]]):
-    """Examples by name; one that does not exist is told from those that do."""
+    """Examples by name, with suggestions for unknown names."""
 
     def __missing__(self, name: str) -> Callable[..., Example]:
         raise InputError(
-            f"Unknown problem {name!r}; there are {', '.join(self)}.{did_you_mean(name, self)}"
+            f"Unknown problem {name!r}; expected one of {', '.join(self)}."
+            f"{did_you_mean(name, self)}"
         )
 
 
@@ -94,5 +107,5 @@ EXAMPLES: dict[str, Callable[..., Example]] = _Examples(
         "source": source,
         "string": string,
     }
-    | {name: page(name) for name in headings()}
+    | {name: page(name) for name in page_summaries()}
 )

@@ -1,4 +1,4 @@
-"""Boundary conditions of other kinds, with manufactured solutions on the unit square."""
+"""Robin, radiation and coupled boundary conditions, with manufactured solutions."""
 
 import jax
 import jax.numpy as jnp
@@ -62,7 +62,7 @@ def robin(lengthscale: float = 0.5) -> Example:
 
     **Arguments:**
 
-    - `lengthscale`: of the Gaussian kernel.
+    - `lengthscale`: lengthscale of the Gaussian kernel.
     """
     square = Box(x=(0, 1), y=(0, 1))
     problem = Problem(
@@ -104,11 +104,11 @@ def _coupled(
 
 @gallery
 def coupled(lengthscale: float = 0.5) -> Example:
-    """-Δu + u + v² = f, -Δv + v + uv = g, with u + v and ∂ₙu - ∂ₙv given on the boundary.
+    """-Δu + u + v² = f, -Δv + v + uv = g, with prescribed u + v and ∂ₙu - ∂ₙv on the boundary.
 
     **Arguments:**
 
-    - `lengthscale`: of both Gaussian kernels.
+    - `lengthscale`: lengthscale of both Gaussian kernels.
     """
     square = Box(x=(0, 1), y=(0, 1))
     problem = Problem(

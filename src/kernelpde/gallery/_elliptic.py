@@ -42,7 +42,7 @@ def _exact(points: Float[np.ndarray, "n d"]) -> Float[np.ndarray, " n"]:
     )
 
 
-# Functions of the module and not of a call: what is compiled for one kernel serves the next.
+# Module-level functions, so that problems with different kernels share compiled programs.
 def _equation(x: Float[Array, " d"], u: Jet) -> Float[Array, ""]:
     return -u.laplacian + u.value**3 - _source(x)
 
@@ -76,8 +76,8 @@ def elliptic(lengthscale: float = 0.2, kernel: AbstractKernel | None = None) -> 
 
     **Arguments:**
 
-    - `lengthscale`: of the Gaussian kernel.
-    - `kernel`: another kernel instead.
+    - `lengthscale`: lengthscale of the Gaussian kernel.
+    - `kernel`: kernel that replaces the Gaussian.
     """
     kernel = Gaussian(lengthscale) if kernel is None else kernel
     return _example("elliptic", "-Lap u + u^3 = f on the unit square, two scales", kernel)

@@ -1,4 +1,4 @@
-"""What a gallery problem consists of."""
+"""Gallery problem with reference solution and settings."""
 
 import dataclasses
 import functools
@@ -9,36 +9,36 @@ from typing import Any, ParamSpec
 import numpy as np
 from jaxtyping import Array, Float
 
-from kernelpde.checking import instance, real_number, whole_number
+from kernelpde.checking import check_instance, check_integer, check_real
 from kernelpde.evolve import Evolution
-from kernelpde.gauss_newton import Solution, check_solution
 from kernelpde.problem import Problem
+from kernelpde.solution import Solution, check_solution
 
 Settings = ParamSpec("Settings")
 
 
 @dataclasses.dataclass(frozen=True)
 class Example:
-    """A problem with a reference solution.
+    """Problem with reference solution.
 
     **Attributes:**
 
-    - `name`: as in `kernelpde solve NAME`.
-    - `summary`: one line.
+    - `name`: name, as in `kernelpde solve NAME`.
+    - `summary`: description in one line.
     - `problem`: fields, kernels and conditions.
-    - `points`: how many points each condition is meant to have.
-    - `references`: for each field with a known solution, a function of points `(n, d)`.
-    - `grid`: points at which errors are measured.
-    - `training`: how many points learning takes; as many for validation.
-    - `sampling`: how the command draws points unless told otherwise.
-    - `parameters`: the true values of unknown numbers.
-    - `nugget`: that suits it; 1e-12 unless given.
-    - `group`: of the gallery it belongs to.
-    - `small`: fewer points, for a quick look.
-    - `bound`: on the relative error with these.
-    - `windows`: of time, one after another by `march`, with kernels as they are; `points` are those
-      of each. 1 is for `learn` and all of the time at once.
-    - `places`: points at which errors of some fields are measured, if not at those of `grid`.
+    - `points`: number of points of each condition, in each window.
+    - `references`: reference solutions by field, as functions of points `(n, d)`.
+    - `grid`: test points at which errors are measured.
+    - `training`: number of training points for learning, also of validation points.
+    - `sampling`: default point distribution of the command.
+    - `parameters`: true values of unknown parameters.
+    - `nugget`: default nugget of the command.
+    - `group`: group of the gallery.
+    - `small`: numbers of points for a quick test.
+    - `bound`: bound on the relative error with `small`.
+    - `num_windows`: number of time windows for `march`, by default without learning. With 1, the
+      problem is solved at once.
+    - `field_grids`: test points of fields for which `grid` is not used.
     """
 
     name: str
@@ -54,61 +54,61 @@ class Example:
     group: str = "the paper and more"
     small: Mapping[str, int] = dataclasses.field(default_factory=dict)
     bound: float = 1.0
-    windows: int = 1
-    places: Mapping[str, Float[np.ndarray, "_ d"]] = dataclasses.field(default_factory=dict)
+    num_windows: int = 1
+    field_grids: Mapping[str, Float[np.ndarray, "_ d"]] = dataclasses.field(default_factory=dict)
 
     def errors(self, solution: Solution | Evolution) -> dict[str, dict[str, float]]:
-        """Root mean square ("l2", as the paper has it), maximum and relative error of each field.
+        """Return root mean square ("l2" in the paper), maximum and relative error of each field.
 
-        For a complex field also those of its absolute value, which is what the paper compares.
+        For a complex field the errors of its absolute value are included, as in the paper.
         """
         if not isinstance(solution, Evolution):
             check_solution("errors", solution)
-        found = {}
+        errors = {}
         for field, reference in self.references.items():
-            where = self.places.get(field, self.grid)
-            values, truth = np.asarray(solution[field](where)), np.asarray(reference(where))
-            found[field] = _sizes(values - truth, truth)
+            points = self.field_grids.get(field, self.grid)
+            values, truth = np.asarray(solution[field](points)), np.asarray(reference(points))
+            errors[field] = _norms(values - truth, truth)
             if np.iscomplexobj(truth):
-                found[f"abs({field})"] = _sizes(np.abs(values) - np.abs(truth), truth)
-        return found
+                errors[f"abs({field})"] = _norms(np.abs(values) - np.abs(truth), truth)
+        return errors
 
 
 _CHECKS: dict[str, Callable[[str, str, Any], Any]] = {
-    "lengthscale": functools.partial(real_number, above=0),
-    "duration": functools.partial(real_number, above=0),
-    "noise": functools.partial(real_number, above=0),
-    "seed": functools.partial(whole_number, at_least=0),
-    "observations": functools.partial(whole_number, at_least=1),
+    "lengthscale": functools.partial(check_real, greater_than=0),
+    "duration": functools.partial(check_real, greater_than=0),
+    "noise": functools.partial(check_real, greater_than=0),
+    "seed": functools.partial(check_integer, at_least=0),
+    "observations": functools.partial(check_integer, at_least=1),
     "shape": functools.partial(
-        instance, kinds=(tuple, list), expected="two numbers of bumps, such as (4, 15)"
+        check_instance, kinds=(tuple, list), expected="two numbers of bumps, such as (4, 15)"
     ),
 }
 
 
 def gallery(make: Callable[Settings, Example]) -> Callable[Settings, Example]:
-    """A function that makes an example, its settings checked by their names."""
+    """Decorate a function that returns an example: check its arguments by name."""
 
     @functools.wraps(make)
-    def checked(*positional: Settings.args, **named: Settings.kwargs) -> Example:
-        given = inspect.signature(make).bind(*positional, **named).arguments
-        for name, value in given.items():
+    def checked(*args: Settings.args, **kwargs: Settings.kwargs) -> Example:
+        arguments = inspect.signature(make).bind(*args, **kwargs).arguments
+        for name, value in arguments.items():
             if name in _CHECKS:
                 _CHECKS[name](make.__name__, name, value)
-        return make(*positional, **named)
+        return make(*args, **kwargs)
 
     return checked
 
 
-def _sizes(error: np.ndarray, truth: np.ndarray) -> dict[str, float]:
-    size = float(np.sqrt(np.mean(np.abs(error) ** 2)))
+def _norms(error: np.ndarray, truth: np.ndarray) -> dict[str, float]:
+    rms = float(np.sqrt(np.mean(np.abs(error) ** 2)))
     return {
-        "l2": size,
+        "l2": rms,
         "linf": float(np.max(np.abs(error))),
-        "relative": size / float(np.sqrt(np.mean(np.abs(truth) ** 2))),
+        "relative": rms / float(np.sqrt(np.mean(np.abs(truth) ** 2))),
     }
 
 
 def product_grid(*axes: Float[np.ndarray, " _"] | Array) -> Float[np.ndarray, "m d"]:
-    """All combinations of coordinates, one point per row."""
+    """Return the points of a tensor-product grid, one per row."""
     return np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(axes))

@@ -1,4 +1,4 @@
-"""Problems whose solutions are rough in places: sections 5.4 and 5.5 of the paper, and a layer."""
+"""Problems with shocks, kinks and layers: sections 5.4 and 5.5 of the paper, and a layer."""
 
 import jax
 import jax.numpy as jnp
@@ -10,7 +10,7 @@ from kernelpde.functionals import Jet
 from kernelpde.gallery._example import Example, gallery, product_grid
 from kernelpde.gallery._references import ColeHopf, RegularizedDistance
 from kernelpde.geometry import Box
-from kernelpde.kernels import AbstractKernel, Bumps, Gibbs, Matern, Network
+from kernelpde.kernels import AbstractKernel, BumpLengthscale, Gibbs, Matern, NetworkLengthscale
 from kernelpde.problem import Condition, Field, Problem
 
 _VISCOSITY = 0.02
@@ -38,11 +38,11 @@ def _rough_kernel(
     scale: float,
     seed: int,
 ) -> AbstractKernel:
-    """A Gibbs kernel with bumps or a network as published, or a stationary Matern kernel."""
+    """Return a Gibbs kernel with bumps or with the published network, or a Matern kernel."""
     if kind == "bumps":
-        return Gibbs(Bumps(lengthscale, box, shape))
+        return Gibbs(BumpLengthscale(lengthscale, box, shape))
     if kind == "network":
-        return Gibbs(Network(2, len(lengthscale), key=jax.random.key(seed), scale=scale))
+        return Gibbs(NetworkLengthscale(2, len(lengthscale), key=jax.random.key(seed), scale=scale))
     if kind == "matern":
         return Matern(3.5, list(lengthscale))
     raise InputError(f"kernel must be 'bumps', 'network' or 'matern'; got {kind!r}.")
@@ -61,11 +61,11 @@ def burgers(
 
     **Arguments:**
 
-    - `lengthscale`: in time, to begin with; half as much in space.
+    - `lengthscale`: initial lengthscale in time; it is half as large in space.
     - `kernel`: "bumps" or "network" for the lengthscales of a Gibbs kernel, one for each
-      coordinate; "matern" for a stationary one.
-    - `shape`: of the grid of bumps.
-    - `seed`: of the network's weights.
+      coordinate; "matern" for a stationary kernel.
+    - `shape`: shape of the grid of bumps.
+    - `seed`: seed of the network weights.
     """
     box = Box(t=(0, 1), x=(-1, 1), time="t")
     sides = ((0.0, 1.0), (-1.0, 1.0))
@@ -104,7 +104,7 @@ def eikonal(
 
     **Arguments:**
 
-    - `lengthscale`: to begin with, the same for both coordinates.
+    - `lengthscale`: initial lengthscale of both coordinates.
     - `kernel`, `shape`, `seed`: as for `burgers`.
     """
     square = Box(x=(0, 1), y=(0, 1))
@@ -141,7 +141,7 @@ def _layer(x: Float[Array, " d"]) -> Float[Array, ""]:
 
 
 def _layer_source(x: Float[Array, " d"]) -> Float[Array, ""]:
-    """uₓ - ε Δu of it: the layer itself is in the kernel of ∂ₓ - ε ∂ₓₓ."""
+    """uₓ - ε Δu of `_layer`, whose exponential is in the null space of ∂ₓ - ε ∂ₓₓ."""
     return jnp.sin(jnp.pi * x[1]) + _DIFFUSION * jnp.pi**2 * _layer(x)
 
 

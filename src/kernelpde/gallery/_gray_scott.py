@@ -5,14 +5,14 @@
 for 0 < t, x < 1, with uₓ = vₓ = 0 at both ends.
 """
 
-from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from kernelpde.checking import one_of
+from kernelpde.checking import check_choice
 from kernelpde.functionals import Jet
 from kernelpde.gallery._example import Example, gallery, product_grid
 from kernelpde.gallery._references import CosineSeries
@@ -44,7 +44,7 @@ def _insulated(x: Float[Array, " d"], u: Jet, v: Jet) -> tuple[Array, Array]:
 
 
 class _Initial:
-    """u and v at time 0; equal for equal modes, so that what is compiled is shared."""
+    """Initial condition for u and v. Instances with equal modes share compiled programs."""
 
     def __init__(self, modes: tuple[tuple[int, int], tuple[int, int]]):
         self.modes = modes
@@ -59,31 +59,42 @@ class _Initial:
     def __hash__(self) -> int:
         return hash(self.modes)
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Initial) and self.modes == other.modes
+    def __eq__(self, value: object) -> bool:
+        return isinstance(value, _Initial) and self.modes == value.modes
 
 
 def _reaction(values: np.ndarray) -> np.ndarray:
     u, v = values
-    made = u * v**2
-    return np.stack([-made + _FEED * (1.0 - u), made - (_FEED + _KILL) * v])
+    rate = u * v**2
+    return np.stack([-rate + _FEED * (1.0 - u), rate - (_FEED + _KILL) * v])
 
 
 def _cosine(mode: tuple[int, int], x: np.ndarray) -> np.ndarray:
     return mode[0] * np.cos(mode[1] * np.pi * x)
 
 
+@dataclass(frozen=True)
+class _Species:
+    """Reference solution of one species."""
+
+    series: CosineSeries
+    index: int
+
+    def __call__(self, points: Float[np.ndarray, "n 2"]) -> Float[np.ndarray, " n"]:
+        return self.series(points)[self.index]
+
+
 @gallery
 def gray_scott(lengthscale: float = 1.0, case: str = "gray-scott") -> Example:
-    """The Gray-Scott system with one Gaussian kernel per species.
+    """Gray-Scott system with one Gaussian kernel per species.
 
     **Arguments:**
 
-    - `lengthscale`: the number ℓ that all four hyperparameters begin with in the paper, with the
-      kernel exp(-(t - t')² / ℓ² - (x - x')² / ℓ²): here ℓ / √2.
-    - `case`: which initial condition, `"gray-scott"` or with `-a`, `-b`, `-c`.
+    - `lengthscale`: initial value ℓ of all four hyperparameters in the paper, for the kernel
+      exp(-(t - t')² / ℓ² - (x - x')² / ℓ²): here ℓ / √2.
+    - `case`: initial condition, `"gray-scott"` or with `-a`, `-b`, `-c`.
     """
-    one_of("gray_scott", "case", case, _MODES)
+    check_choice("gray_scott", "case", case, _MODES)
     box = Box(t=(0, 1), x=(0, 1), time="t")
     modes = _MODES[case]
     kernel = Gaussian([lengthscale / np.sqrt(2)] * 2)
@@ -101,11 +112,7 @@ def gray_scott(lengthscale: float = 1.0, case: str = "gray-scott") -> Example:
         "two species that diffuse and react, insulated ends",
         problem,
         counts,
-        {"u": _species(series, 0), "v": _species(series, 1)},
+        {"u": _Species(series, 0), "v": _Species(series, 1)},
         product_grid(np.linspace(0, 1, 101), np.linspace(0, 1, 201)),
         counts,
     )
-
-
-def _species(series: CosineSeries, number: int) -> Callable[[np.ndarray], np.ndarray]:
-    return lambda points: series(points)[number]

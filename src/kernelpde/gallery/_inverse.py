@@ -19,17 +19,17 @@ def _zero(x: Float[Array, " d"], u: Jet) -> Array:
     return u.value
 
 
-def _seen(x: Float[Array, " d"], u: Jet, y: Array) -> Array:
+def _observation(x: Float[Array, " d"], u: Jet, y: Array) -> Array:
     return u.value - y
 
 
-def _streams(seed: int, name: int) -> np.random.Generator:
-    """Where observations are made, and their noise."""
-    return np.random.default_rng([seed, 99, name])
+def _observation_rng(seed: int, problem: int) -> np.random.Generator:
+    """Return the generator of observation points and noise."""
+    return np.random.default_rng([seed, 99, problem])
 
 
 def _darcy_coefficient(points: np.ndarray) -> np.ndarray:
-    """The true a: exp(a) = exp(s) + exp(-s), s = sin 2πx + sin 2πy."""
+    """Return the true a: exp(a) = exp(s) + exp(-s), s = sin 2πx + sin 2πy."""
     s = np.sin(2 * np.pi * points[:, 0]) + np.sin(2 * np.pi * points[:, 1])
     return np.logaddexp(s, -s)
 
@@ -47,25 +47,25 @@ def _pressure() -> ChebyshevDarcy:
 def darcy(lengthscale: float = 1.0, seed: int = 0, observations: int = 60) -> Example:
     """-div(exp(a) grad u) = 1 on the unit square, u = 0 on its boundary: a from values of u.
 
-    Sections 4.2 and 5.7 of the paper: noise 1e-3 where u is at most 0.024. Unlike in the published
-    scripts, observations are at points of their own, and the amplitudes of both fields are
-    hyperparameters too. That of a begins with 1. That of u begins with 10: u is determined by a,
-    and its own prior is to say as little as possible.
+    Sections 4.2 and 5.7 of the paper, with noise 1e-3 and u at most 0.024. Unlike in the published
+    scripts, observation points are not collocation points, and the amplitudes of both fields are
+    hyperparameters too. The initial amplitude of a is 1. The initial amplitude of u is 10: u is
+    determined by a, so its prior should be weakly informative.
 
     **Arguments:**
 
-    - `lengthscale`: of both fields, to begin with.
-    - `seed`: of the observations.
-    - `observations`: how many.
+    - `lengthscale`: initial lengthscale of both fields.
+    - `seed`: seed of the observations.
+    - `observations`: number of observations.
     """
     square, noise = Box(x=(0, 1), y=(0, 1)), 1e-3
-    rng = _streams(seed, 0)
-    where = rng.random((observations, 2))
-    data = _pressure()(where) + noise * rng.standard_normal(observations)
+    rng = _observation_rng(seed, 0)
+    locations = rng.random((observations, 2))
+    data = _pressure()(locations) + noise * rng.standard_normal(observations)
     problem = Problem(
         Condition("equation", square.interior, _darcy_equation),
         Condition("boundary", square.boundary, _zero),
-        Condition("data", where, _seen, noise=noise, data={"y": data}),
+        Condition("data", locations, _observation, noise=noise, data={"y": data}),
         fields=[Field("u", 100.0 * Gaussian(lengthscale)), Field("a", 1.0 * Gaussian(lengthscale))],
     )
     counts = {"equation": 400, "boundary": 100}
@@ -109,13 +109,13 @@ def source(lengthscale: float = 0.3, seed: int = 0, observations: int = 100) -> 
     **Arguments:** as for `darcy`.
     """
     square, noise = Box(x=(0, 1), y=(0, 1)), 5e-3
-    rng = _streams(seed, 1)
-    where = rng.random((observations, 2))
-    data = _potential(where) + noise * rng.standard_normal(observations)
+    rng = _observation_rng(seed, 1)
+    locations = rng.random((observations, 2))
+    data = _potential(locations) + noise * rng.standard_normal(observations)
     problem = Problem(
         Condition("equation", square.interior, _poisson_with_source),
         Condition("boundary", square.boundary, _zero),
-        Condition("data", where, _seen, noise=noise, data={"y": data}),
+        Condition("data", locations, _observation, noise=noise, data={"y": data}),
         fields=[Field("u", 1.0 * Gaussian(lengthscale)), Field("f", 100.0 * Gaussian(lengthscale))],
     )
     counts = {"equation": 300, "boundary": 80}
@@ -136,7 +136,7 @@ def _string(x: Float[Array, " d"], u: Jet, load: Array) -> Array:
     return -u.laplacian - load
 
 
-def _bent(points: np.ndarray) -> np.ndarray:
+def _deflection(points: np.ndarray) -> np.ndarray:
     return 0.5 * _LOAD * points[:, 0] * (1.0 - points[:, 0])
 
 
@@ -147,18 +147,18 @@ _LOAD = 1.5
 def string(lengthscale: float = 0.5, seed: int = 0, observations: int = 20) -> Example:
     """-u″ = q on (0, 1), u = 0 at both ends: the load q from noisy values of u.
 
-    The smallest inverse problem with a number: linear, with an exact posterior.
+    A minimal inverse problem with an unknown parameter. It is linear: the posterior is exact.
 
     **Arguments:** as for `darcy`.
     """
     line, noise = Box(x=(0, 1)), 1e-2
-    rng = _streams(seed, 2)
-    where = rng.random((observations, 1))
-    data = _bent(where) + noise * rng.standard_normal(observations)
+    rng = _observation_rng(seed, 2)
+    locations = rng.random((observations, 1))
+    data = _deflection(locations) + noise * rng.standard_normal(observations)
     problem = Problem(
         Condition("equation", line.interior, _string),
         Condition("ends", line.boundary, _zero),
-        Condition("data", where, _seen, noise=noise, data={"y": data}),
+        Condition("data", locations, _observation, noise=noise, data={"y": data}),
         fields=[Field("u", 1.0 * Gaussian(lengthscale)), Parameter("load", 0.0, 5.0)],
     )
     counts = {"equation": 12, "ends": 2}
@@ -167,7 +167,7 @@ def string(lengthscale: float = 0.5, seed: int = 0, observations: int = 20) -> E
         "the load on a string, from noisy values of its deflection",
         problem,
         counts,
-        {"u": _bent},
+        {"u": _deflection},
         np.linspace(0, 1, 101)[:, None],
         counts,
         parameters={"load": _LOAD},
@@ -186,7 +186,7 @@ def _rates(x: Float[Array, " d"], u: Jet, v: Jet, feed: Array, kill: Array) -> t
     )
 
 
-def _both_seen(x: Float[Array, " d"], u: Jet, v: Jet, y: Array) -> tuple[Array, Array]:
+def _observations(x: Float[Array, " d"], u: Jet, v: Jet, y: Array) -> tuple[Array, Array]:
     return u.value - y[0], v.value - y[1]
 
 
@@ -194,22 +194,23 @@ def _both_seen(x: Float[Array, " d"], u: Jet, v: Jet, y: Array) -> tuple[Array, 
 def gray_scott_rates(
     lengthscale: float = 1.0, seed: int = 0, observations: int = 80, noise: float = 0.01
 ) -> Example:
-    """The Gray-Scott system with unknown feed and kill rates, from noisy snapshots of both species.
+    """Gray-Scott system with unknown feed and kill rates, from noisy snapshots of both species.
 
-    Four snapshots, at t = 0.25, 0.5, 0.75 and 1, with initial and boundary conditions known.
+    There are four snapshots, at t = 0.25, 0.5, 0.75 and 1. Initial and boundary conditions are
+    prescribed.
 
     **Arguments:**
 
-    - `lengthscale`: a factor on those learned for `gray-scott`.
-    - `seed`: of the observations.
-    - `observations`: of each species.
-    - `noise`: of each observation.
+    - `lengthscale`: factor on the lengthscales learned for `gray-scott`.
+    - `seed`: seed of the observations.
+    - `observations`: number of observations of each species.
+    - `noise`: standard deviation of the noise.
     """
     forward = gray_scott()
-    rng = _streams(seed, 3)
+    rng = _observation_rng(seed, 3)
     times = np.repeat([0.25, 0.5, 0.75, 1.0], -(-observations // 4))[:observations]
-    where = np.stack([times, rng.random(observations)], axis=1)
-    truth = np.stack([reference(where) for reference in forward.references.values()], axis=1)
+    locations = np.stack([times, rng.random(observations)], axis=1)
+    truth = np.stack([reference(locations) for reference in forward.references.values()], axis=1)
     data = truth + noise * rng.standard_normal(truth.shape)
     _, ends, initial = forward.problem.conditions
     box = Box(t=(0, 1), x=(0, 1), time="t")
@@ -218,7 +219,7 @@ def gray_scott_rates(
         Condition("equation", box.interior, _rates),
         ends,
         initial,
-        Condition("data", where, _both_seen, noise=noise, data={"y": data}),
+        Condition("data", locations, _observations, noise=noise, data={"y": data}),
         fields=[
             Field("u", kernel),
             Field("v", kernel),

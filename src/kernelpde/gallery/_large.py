@@ -3,7 +3,7 @@
     -Δu + u³ = f in (0, 1)³,    u = 0 on the boundary,
 
 with f such that u = sin πx sin πy sin πz + ½ sin 2πx sin 2πy sin 2πz; the equation of section 5.1
-of the paper with a kernel of finite smoothness; and Darcy's problem with a thousand times as many
+of the paper with a kernel of finite smoothness; and Darcy's problem with a thousand times more
 observations.
 """
 
@@ -52,7 +52,7 @@ def elliptic_3d(lengthscale: float = 0.5) -> Example:
 
     **Arguments:**
 
-    - `lengthscale`: of the kernel.
+    - `lengthscale`: lengthscale of the kernel.
     """
     cube = Box(x=(0, 1), y=(0, 1), z=(0, 1))
     problem = Problem(
@@ -79,7 +79,7 @@ def elliptic_matern(lengthscale: float = 0.3) -> Example:
 
     **Arguments:**
 
-    - `lengthscale`: of the kernel.
+    - `lengthscale`: lengthscale of the kernel.
     """
     return dataclasses.replace(
         elliptic(kernel=Matern(3.5, lengthscale)),

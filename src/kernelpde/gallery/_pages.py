@@ -1,4 +1,4 @@
-"""The pages of the gallery: found by their files, read when they are asked for."""
+"""Pages of the gallery: scripts that define one problem, imported on first use."""
 
 import ast
 from collections.abc import Callable
@@ -13,19 +13,19 @@ from kernelpde.gallery._example import Example
 
 _PAGES = Path(__file__).parent / "pages"
 
-_TESTED = 1500
-"""Points inside of a domain at which errors are measured."""
+_TEST_POINTS = 1500
+"""Number of interior points at which errors are measured."""
 
 
 class Heading(NamedTuple):
-    """What a page says of itself.
+    """Static description of a page.
 
     **Attributes:**
 
-    - `name`: as in `kernelpde solve NAME`.
-    - `group`: of the gallery.
-    - `summary`: the first line of its text.
-    - `points`, `training`: numbers of points for the solution and for learning.
+    - `name`: name, as in `kernelpde solve NAME`.
+    - `group`: group of the gallery.
+    - `summary`: first line of the docstring.
+    - `points`, `training`: numbers of points for the solve and for learning.
     """
 
     name: str
@@ -36,47 +36,48 @@ class Heading(NamedTuple):
 
 
 @cache
-def headings() -> dict[str, Heading]:
-    """All pages, without running them."""
-    found = {}
+def page_summaries() -> dict[str, Heading]:
+    """Return the descriptions of all pages by name, without importing them."""
+    headings = {}
     for path in sorted(_PAGES.glob("[a-z]*.py")):
         tree = ast.parse(path.read_text())
-        written = _assigned(tree)
-        group, points = (ast.literal_eval(written[each]) for each in ("GROUP", "points"))
-        training = ast.literal_eval(written.get("training", written["points"]))
+        assignments = _assignments(tree)
+        group = ast.literal_eval(assignments["GROUP"])
+        points = ast.literal_eval(assignments["points"])
+        training = ast.literal_eval(assignments.get("training", assignments["points"]))
         name = path.stem.replace("_", "-")
         text = ast.get_docstring(tree) or ""
-        found[name] = Heading(name, group, text.split("\n")[0], points, training)
-    return found
+        headings[name] = Heading(name, group, text.split("\n")[0], points, training)
+    return headings
 
 
-def _assigned(tree: ast.Module) -> dict[str, ast.expr]:
-    """What the names of a module are assigned, one by one or as a tuple."""
-    found = {}
+def _assignments(tree: ast.Module) -> dict[str, ast.expr]:
+    """Return the top-level assignments of a module, also of tuples, by name."""
+    values = {}
     for node in tree.body:
         if isinstance(node, ast.Assign):
             target, value = node.targets[0], node.value
             if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
-                found |= {ast.unparse(n): v for n, v in zip(target.elts, value.elts, strict=True)}
+                values |= {ast.unparse(n): v for n, v in zip(target.elts, value.elts, strict=True)}
             else:
-                found[ast.unparse(target)] = value
-    return found
+                values[ast.unparse(target)] = value
+    return values
 
 
 def page(name: str) -> Callable[[], Example]:
-    """A function that makes the example of a page."""
+    """Return a function that imports a page and returns its example."""
 
     def make() -> Example:
         module = import_module(f"kernelpde.gallery.pages.{name.replace('-', '_')}")
         rng = np.random.default_rng(7)
-        first = module.problem.conditions[0].region
-        whole = getattr(module, "domain", first)
-        grid = getattr(whole, "interior", whole).sample(_TESTED, rng, "halton").points
-        places = {
-            field: region.sample(_TESTED, rng, "halton").points
+        region = module.problem.conditions[0].region
+        domain = getattr(module, "domain", region)
+        grid = getattr(domain, "interior", domain).sample(_TEST_POINTS, rng, "halton").points
+        field_grids = {
+            field: region.sample(_TEST_POINTS, rng, "halton").points
             for field, region in getattr(module, "regions", {}).items()
         }
-        heading, (small, bound) = headings()[name], module.small
+        heading, (small, bound) = page_summaries()[name], module.small
         return Example(
             name,
             heading.summary,
@@ -92,7 +93,7 @@ def page(name: str) -> Callable[[], Example]:
             small,
             bound,
             getattr(module, "windows", 1),
-            places,
+            field_grids,
         )
 
     return make

@@ -36,10 +36,10 @@ def schrodinger(lengthscale: float = 1.0, duration: float = 1.0) -> Example:
 
     **Arguments:**
 
-    - `lengthscale`: the number ℓ that all four hyperparameters begin with in the paper, with the
-      kernel exp(-(t - t')² / ℓ²) exp(-2 sin²(π (x - x') / 10) / ℓ²): here ℓ / √2 in time and
+    - `lengthscale`: initial value ℓ of all four hyperparameters in the paper, for the kernel
+      exp(-(t - t')² / ℓ²) exp(-2 sin²(π (x - x') / 10) / ℓ²): here ℓ / √2 in time and
       10 ℓ / 2π in space.
-    - `duration`: where time ends.
+    - `duration`: final time.
     """
     strip = Box(t=(0, duration), x=(_LOW, _HIGH), time="t", periodic="x")
     kernel = Gaussian([lengthscale / np.sqrt(2), lengthscale * (_HIGH - _LOW) / (2 * np.pi)])

@@ -1,4 +1,4 @@
-"""Sets that a condition holds on in the mean: averages over regions, integrals along lines."""
+"""Averages over regions and integrals along lines, on which conditions hold in the mean."""
 
 from collections.abc import Sequence
 
@@ -6,22 +6,24 @@ import numpy as np
 from jaxtyping import Float
 
 from kernelpde.arrays import Numbers
-from kernelpde.checking import finite, instance, numbers, shown, whole_number
+from kernelpde.checking import check_finite, check_integer, require, to_float_array
 from kernelpde.errors import InputError
-from kernelpde.geometry._region import AbstractRegion, Sample, Space
+from kernelpde.geometry._region import AbstractRegion, check_given_count, check_regions
+from kernelpde.geometry._sampling import RegionSample
+from kernelpde.geometry._space import Space
 
 
 class Averages(AbstractRegion):
-    """Weighted sums over points: one number per set of points.
+    """Weighted sums over sets of points, one equation per set.
 
-    On it a condition means Σ_q w_nq F(x_nq) = 0 for each n. For data y that are averages of u, F is
-    `u.value - y`, with weights that sum to 1.
+    A condition on averages means Σ_q w_nq F(x_nq) = 0 for each n. For data y that are averages of
+    u, F is `u.value - y`, with weights that sum to 1.
 
     **Arguments:**
 
     - `points`: x_nq, of shape (n, q, d).
     - `weights`: w_nq, of shape (n, q).
-    - `name`: what to call them in messages.
+    - `name`: name in messages.
 
     **Example:**
 
@@ -32,18 +34,16 @@ class Averages(AbstractRegion):
     """
 
     def __init__(self, points: Numbers, weights: Numbers, name: str = "averages"):
-        self.points = numbers(name, "points", points)
-        self.weights = numbers(name, "weights", weights)
+        self.points = to_float_array(name, "points", points)
+        self.weights = to_float_array(name, "weights", weights)
         self.name = name
         self.space: Space | None = None
         shape = self.points.shape
-        if len(shape) != 3 or 0 in shape or self.weights.shape != shape[:2]:
-            raise InputError(
-                f"{name}: expected points of shape (n, q, d) and weights of shape (n, q), none of "
-                f"them 0; got {shape} and {self.weights.shape}."
-            )
-        finite(name, "points", self.points)
-        finite(name, "weights", self.weights)
+        is_valid = len(shape) == 3 and 0 not in shape and self.weights.shape == shape[:2]
+        expected = "of shapes (n, q, d) and (n, q), and not empty"
+        require(is_valid, name, "points and weights", expected, (shape, self.weights.shape))
+        check_finite(name, "points", self.points)
+        check_finite(name, "weights", self.weights)
 
     @property
     def has_normals(self):
@@ -51,58 +51,49 @@ class Averages(AbstractRegion):
 
     def sample(self, count, rng, method="uniform"):
         del rng, method
-        if count not in (None, len(self.points)):
-            raise InputError(
-                f"{self.name}: there are {len(self.points)} of them; got a request for {count}. "
-                "Leave the count out."
-            )
-        return Sample(self.points.reshape(-1, self.points.shape[2]), None, self.weights)
+        check_given_count(self, count, len(self.points))
+        return RegionSample(self.points.reshape(-1, self.points.shape[2]), None, self.weights)
 
 
-def line_integrals(begin: Numbers, end: Numbers, nodes: int = 16) -> Averages:
-    """∫ F ds along straight lines, by Gauss-Legendre quadrature.
+def line_integrals(start: Numbers, end: Numbers, nodes: int = 16) -> Averages:
+    """Build integrals ∫ F ds along straight lines, by Gauss-Legendre quadrature.
 
     The weights sum to the length of the line: in F, divide each datum by it.
 
     **Arguments:**
 
-    - `begin`, `end`: of each line, of shape (n, d).
+    - `start`, `end`: end points of the lines, of shape (n, d).
     - `nodes`: number of quadrature nodes.
 
     **Example:**
 
     ```python
-    >>> rays = kp.line_integrals(begin=[[0.0, 0.0]], end=[[1.0, 1.0]])
+    >>> rays = kp.line_integrals(start=[[0.0, 0.0]], end=[[1.0, 1.0]])
     >>> tomography = kp.Condition("rays", rays, lambda x, u: u.value - 0.3)
     ```
     """
-    first, last = (
-        numbers("line_integrals", name, ends) for name, ends in (("begin", begin), ("end", end))
-    )
-    if first.ndim != 2 or first.shape != last.shape:
-        raise InputError(
-            f"line_integrals: expected two arrays of shape (n, d); got {first.shape} and "
-            f"{last.shape}."
-        )
-    place, weight = gauss(nodes)
-    points = first[:, None] + place[None, :, None] * (last - first)[:, None]
+    first = to_float_array("line_integrals", "start", start)
+    last = to_float_array("line_integrals", "end", end)
+    is_valid, shapes = first.ndim == 2 and first.shape == last.shape, (first.shape, last.shape)
+    require(is_valid, "line_integrals", "start and end", "two arrays of shape (n, d)", shapes)
+    position, weight = gauss_legendre(nodes)
+    points = first[:, None] + position[None, :, None] * (last - first)[:, None]
     lengths = np.linalg.norm(last - first, axis=1)
     if (lengths == 0).any():
         row = int(np.argmin(lengths))
         raise InputError(
-            f"line_integrals: line {row} begins where it ends, at {first[row].tolist()}; its "
-            "integral is 0 whatever the field. Leave it out."
+            f"line_integrals: line {row} has length 0, at {first[row].tolist()}. Leave it out."
         )
     return Averages(points, lengths[:, None] * weight, name="line integrals")
 
 
 def box_averages(lower: Numbers, upper: Numbers, nodes: int = 6) -> Averages:
-    """The mean of F over boxes, by a product of Gauss-Legendre quadratures.
+    """Build averages of F over boxes, by tensor-product Gauss-Legendre quadrature.
 
     **Arguments:**
 
-    - `lower`, `upper`: corners of each box, of shape (n, d).
-    - `nodes`: of the quadrature, per coordinate.
+    - `lower`, `upper`: corners of the boxes, of shape (n, d).
+    - `nodes`: number of quadrature nodes per coordinate.
 
     **Example:**
 
@@ -111,31 +102,27 @@ def box_averages(lower: Numbers, upper: Numbers, nodes: int = 6) -> Averages:
     >>> mass = kp.Condition("mass", cells, lambda x, u: u.value - 0.4)
     ```
     """
-    low, high = (
-        numbers("box_averages", name, corner)
-        for name, corner in (("lower", lower), ("upper", upper))
-    )
-    if low.ndim != 2 or low.shape != high.shape or not (low <= high).all():
-        raise InputError(
-            f"box_averages: expected lower and upper corners of shape (n, d); got {low.shape} and "
-            f"{high.shape}, or some lower corner above its upper one."
-        )
-    place, weight = gauss(nodes)
+    low = to_float_array("box_averages", "lower", lower)
+    high = to_float_array("box_averages", "upper", upper)
+    is_valid = low.ndim == 2 and low.shape == high.shape and (low <= high).all()
+    expected, shapes = "two arrays of shape (n, d) with lower <= upper", (low.shape, high.shape)
+    require(bool(is_valid), "box_averages", "lower and upper", expected, shapes)
+    position, weight = gauss_legendre(nodes)
     dimension = low.shape[1]
-    unit = np.stack(np.meshgrid(*[place] * dimension, indexing="ij"), axis=-1)
-    shares = np.prod(np.stack(np.meshgrid(*[weight] * dimension, indexing="ij"), axis=-1), axis=-1)
+    unit = np.stack(np.meshgrid(*[position] * dimension, indexing="ij"), axis=-1)
+    weights = np.prod(np.stack(np.meshgrid(*[weight] * dimension, indexing="ij"), axis=-1), axis=-1)
     points = low[:, None] + unit.reshape(1, -1, dimension) * (high - low)[:, None]
-    return Averages(points, np.tile(shares.reshape(-1), (len(low), 1)), name="box averages")
+    return Averages(points, np.tile(weights.reshape(-1), (len(low), 1)), name="box averages")
 
 
 def region_averages(regions: Sequence[AbstractRegion], nodes: int = 256, seed: int = 0) -> Averages:
-    """The mean of F over regions of any shape, by Sobol points in each.
+    """Build averages of F over regions of any shape, by Sobol points.
 
     **Arguments:**
 
-    - `regions`: for example the interiors of some `Ball`s.
-    - `nodes`: points in each.
-    - `seed`: of the points.
+    - `regions`: for example the interiors of several `Ball`s.
+    - `nodes`: number of points per region.
+    - `seed`: random seed of the points.
 
     **Example:**
 
@@ -143,23 +130,17 @@ def region_averages(regions: Sequence[AbstractRegion], nodes: int = 256, seed: i
     >>> halves = kp.region_averages([rod.interior], nodes=64)
     ```
     """
-    if isinstance(regions, AbstractRegion) or not isinstance(regions, Sequence) or not regions:
-        raise InputError(
-            "region_averages: expected a list of regions, such as [ball.interior]; "
-            f"got {shown(regions)}."
-        )
-    for region in regions:
-        expected = "a region such as ball.interior"
-        instance("region_averages", "every entry", region, AbstractRegion, expected)
-    whole_number("region_averages", "nodes", nodes, at_least=1)
-    whole_number("region_averages", "seed", seed, at_least=0)
-    points = [r.sample(nodes, np.random.default_rng([seed, 3]), "sobol").points for r in regions]
-    stacked = np.stack(points)
-    return Averages(stacked, np.full(stacked.shape[:2], 1.0 / nodes), name="region averages")
+    check_regions("region_averages", regions, AbstractRegion, "ball.interior")
+    check_integer("region_averages", "nodes", nodes, at_least=1)
+    check_integer("region_averages", "seed", seed, at_least=0)
+    points = np.stack(
+        [r.sample(nodes, np.random.default_rng([seed, 3]), "sobol").points for r in regions]
+    )
+    return Averages(points, np.full(points.shape[:2], 1.0 / nodes), name="region averages")
 
 
-def gauss(nodes: int) -> tuple[Float[np.ndarray, " q"], Float[np.ndarray, " q"]]:
-    """Gauss-Legendre nodes and weights on (0, 1)."""
-    count = whole_number("quadrature", "nodes", nodes, at_least=1)
-    place, weight = np.polynomial.legendre.leggauss(count)
-    return 0.5 * (place + 1.0), 0.5 * weight
+def gauss_legendre(nodes: int) -> tuple[Float[np.ndarray, " q"], Float[np.ndarray, " q"]]:
+    """Return the nodes and weights of Gauss-Legendre quadrature on (0, 1)."""
+    count = check_integer("quadrature", "nodes", nodes, at_least=1)
+    position, weight = np.polynomial.legendre.leggauss(count)
+    return 0.5 * (position + 1.0), 0.5 * weight

@@ -1,58 +1,47 @@
 """Balls."""
 
-from dataclasses import dataclass
+from functools import partial
 from math import gamma, pi
 
 import numpy as np
+from scipy.special import ndtri
 
-from kernelpde.checking import listed, numbers, real_number, shown
-from kernelpde.errors import InputError
+from kernelpde.checking import check_real, require, to_float_array
 from kernelpde.geometry._domain import AbstractDomain
-from kernelpde.geometry._region import Patch, Sample, Space
+from kernelpde.geometry._region import Patch
+from kernelpde.geometry._sampling import RegionSample
+from kernelpde.geometry._space import make_space
 
 
 class Ball(AbstractDomain):
-    """All points nearer than `radius` to `center`; its boundary is the piece `"sphere"`.
+    """The ball of a given center and radius; its boundary is the piece `"sphere"`.
 
     **Arguments:**
 
-    - `center`: as many numbers as there are coordinates.
-    - `radius`: positive.
-    - `coordinates`: their names; x, y, z by default, and x0, x1, ... beyond three.
+    - `center`: one number per coordinate.
+    - `radius`: positive radius.
+    - `coordinates`: coordinate names; by default x, y, z, or x0, x1, ... in more than three
+      dimensions.
 
     **Example:**
 
     ```python
     >>> disc = kp.Ball((0, 0), 2.0, coordinates=("x", "y"))
-    >>> round(disc.volume, 3), list(disc.pieces)
+    >>> round(disc.volume, 3), list(disc.boundary_patches)
     (12.566, ['sphere'])
     ```
     """
 
-    fills_its_bounds = False
+    is_box = False
 
     def __init__(self, center, radius: float, coordinates: tuple[str, ...] | None = None):
-        self._center = np.atleast_1d(numbers("Ball", "center", center))
-        if self._center.ndim != 1 or not np.isfinite(self._center).all():
-            raise InputError(
-                f"Ball: center must be one finite number per coordinate; got {shown(center)}."
-            )
-        self._radius = real_number("Ball", "radius", radius, above=0)
-        dimension = len(self._center)
-        if coordinates is None:
-            coordinates = (
-                ("x", "y", "z")[:dimension]
-                if dimension <= 3
-                else tuple(f"x{i}" for i in range(dimension))
-            )
-        if dimension < 2:
-            raise InputError("Ball: expected at least two coordinates; an interval is a Box.")
-        if len(coordinates) != dimension or len(set(coordinates)) != dimension:
-            raise InputError(
-                f"Ball: expected {dimension} different coordinate names, one per number in the "
-                f"center; got {listed(coordinates)}."
-            )
-        self.space = Space(tuple(coordinates))
+        self._center = np.atleast_1d(to_float_array("Ball", "center", center))
+        is_valid = self._center.ndim == 1 and bool(np.isfinite(self._center).all())
+        require(is_valid, "Ball", "center", "one finite number per coordinate", center)
+        self._radius = check_real("Ball", "radius", radius, greater_than=0)
+        advice = "In one dimension, an interval is a Box."
+        require(len(self._center) > 1, "Ball", "center", "of two or more numbers", center, advice)
+        self.space = make_space("Ball", coordinates, len(self._center))
 
     def __repr__(self) -> str:
         return f"Ball({tuple(self._center.tolist())}, {self._radius:g})"
@@ -70,28 +59,21 @@ class Ball(AbstractDomain):
         return pi ** (dimension / 2) / gamma(dimension / 2 + 1) * self._radius**dimension
 
     @property
-    def pieces(self):
+    def boundary_patches(self):
         dimension = len(self._center)
-        chart = _Sphere(self._center, self._radius)
-        parameters = {2: 1, 3: 2}.get(dimension, dimension)
+        chart = partial(_map_to_sphere, self._center, self._radius)
+        parameter_dim = dimension - 1 if dimension <= 3 else dimension
         area = 2 * pi ** (dimension / 2) / gamma(dimension / 2) * self._radius ** (dimension - 1)
-        return {"sphere": Patch("sphere", self.space, parameters, chart, area)}
+        return {"sphere": Patch("sphere", self.space, parameter_dim, chart, area)}
 
 
-@dataclass(frozen=True, eq=False)
-class _Sphere:
-    """The unit cube onto a sphere."""
-
-    center: np.ndarray
-    radius: float
-
-    def __call__(self, unit: np.ndarray) -> Sample:
-        directions = _directions(unit, len(self.center))
-        return Sample(self.center + self.radius * directions, directions)
+def _map_to_sphere(center: np.ndarray, radius: float, unit: np.ndarray) -> RegionSample:
+    directions = _unit_vectors(unit, len(center))
+    return RegionSample(center + radius * directions, directions)
 
 
-def _directions(unit: np.ndarray, dimension: int) -> np.ndarray:
-    """Points of a cube to points of the unit sphere, uniform to uniform."""
+def _unit_vectors(unit: np.ndarray, dimension: int) -> np.ndarray:
+    """Map points of a cube to the unit sphere so that uniform points remain uniform."""
     if dimension == 2:
         angle = 2 * pi * unit[:, 0]
         return np.stack([np.cos(angle), np.sin(angle)], axis=1)
@@ -99,7 +81,5 @@ def _directions(unit: np.ndarray, dimension: int) -> np.ndarray:
         height, angle = 2 * unit[:, 0] - 1, 2 * pi * unit[:, 1]
         width = np.sqrt(1 - height**2)
         return np.stack([width * np.cos(angle), width * np.sin(angle), height], axis=1)
-    from scipy.special import ndtri  # slow to import, and rarely needed
-
     normal = ndtri(np.clip(unit, 1e-15, 1 - 1e-15))
     return normal / np.linalg.norm(normal, axis=1, keepdims=True)

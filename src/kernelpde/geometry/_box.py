@@ -1,42 +1,46 @@
 """Boxes."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from math import prod
 from typing import Any
 
 import numpy as np
 
-from kernelpde.checking import listed, numbers, real_number, shown
+from kernelpde.checking import check_instance, check_name, check_real, require
 from kernelpde.errors import InputError
 from kernelpde.geometry._domain import AbstractDomain
-from kernelpde.geometry._region import Patch, Patches, Sample, Space
+from kernelpde.geometry._region import Patch, PatchUnion
+from kernelpde.geometry._sampling import RegionSample
+from kernelpde.geometry._space import Space, check_interval
+from kernelpde.geometry._tolerances import ROUNDING_TOLERANCE
 
 
 class Box(AbstractDomain):
     """A product of intervals: `Box(x=(0, 1), y=(0, 1))`, or in space-time `Box(t=(0, 1), x=(-1, 1),
     time="t")`.
 
-    Its sides are named by their position, `"x=0"` and `"x=1"`; `box.at(x=0)` is the same side.
+    Its sides are named by their position, `"x=0"` and `"x=1"`; `box.side(x=0)` is the same side.
 
     **Arguments:**
 
-    - `time`: the name of the time coordinate, if there is one. Its two sides are then `initial`
-      and `final`, and do not belong to `boundary`.
-    - `periodic`: the names of periodic coordinates. They have no sides and need no condition, and
-      the kernels of a problem on the box become periodic in them.
+    - `time`: name of the time coordinate, if there is one. Its two sides are then `initial` and
+      `final`, and do not belong to `boundary`.
+    - `periodic`: names of periodic coordinates. They have no sides and need no condition, and the
+      kernels of a problem on the box become periodic in them.
     - `**intervals`: lower and upper end of each coordinate.
 
     **Example:**
 
     ```python
     >>> strip = kp.Box(t=(0, 1), x=(-1, 1), time="t")
-    >>> list(strip.pieces), strip.volume
+    >>> list(strip.boundary_patches), strip.volume
     (['x=-1', 'x=1'], 2.0)
     ```
     """
 
-    fills_its_bounds = True
+    is_box = True
 
     def __init__(
         self,
@@ -45,53 +49,40 @@ class Box(AbstractDomain):
         periodic: str | Sequence[str] = (),
         **intervals: tuple[float, float],
     ):
-        if unnamed:
-            raise InputError(
-                f"Box: every interval needs the name of its coordinate, as in Box(x=(0, 1), "
-                f"y=(0, 1)); got {shown(unnamed)}."
-            )
+        expected = "named by its coordinate, as in Box(x=(0, 1), y=(0, 1))"
+        require(not unnamed, "Box", "every interval", expected, unnamed)
         if not intervals:
             raise InputError("Box: expected at least one interval, such as Box(x=(0, 1)).")
-        for name, interval in intervals.items():
-            ends = numbers("Box", name, interval)
-            # The length may overflow though both ends are finite.
-            with np.errstate(over="ignore", invalid="ignore"):
-                fits = ends.shape == (2,) and 0 < ends[1] - ends[0] < np.inf
-            if not fits:
-                raise InputError(
-                    f"Box: {name} must be an interval (low, high) with low < high; got {interval}."
-                )
-        if time is not None and time not in intervals:
-            raise InputError(f"Box: the time coordinate {time!r} is not among {listed(intervals)}.")
-        if not isinstance(periodic, str | Sequence | set | frozenset):
-            raise InputError(
-                f"Box: periodic must be a name or names of coordinates; got {shown(periodic)}. "
-                'Write periodic="x" or periodic=("x", "y").'
-            )
-        wound = (periodic,) if isinstance(periodic, str) else tuple(periodic)
-        for name in wound:
-            if name not in intervals or name == time:
-                raise InputError(
-                    f"Box: the periodic coordinate {name!r} must be one of "
-                    f"{listed(i for i in intervals if i != time)}."
-                )
-        self._bounds = np.array([list(map(float, ends)) for ends in intervals.values()])
-        lengths = dict(zip(intervals, np.diff(self._bounds, axis=1)[:, 0].tolist(), strict=True))
-        begin, end = (0.0, 0.0) if time is None else map(float, intervals[time])
+        self._bounds = np.array([check_interval("Box", *item) for item in intervals.items()])
+        if time is not None:
+            check_name("Box", "time coordinate", time, intervals)
+        expected = 'a name or names of coordinates, such as "x" or ("x", "y")'
+        check_instance("Box", "periodic", periodic, (str, Sequence, set, frozenset), expected)
+        periodic_names = (periodic,) if isinstance(periodic, str) else tuple(periodic)
+        for name in periodic_names:
+            check_name("Box", "periodic coordinate", name, [i for i in intervals if i != time])
+        lengths = dict(zip(intervals, np.ptp(self._bounds, axis=1).tolist(), strict=True))
+        periods = tuple(lengths[name] if name in periodic_names else None for name in intervals)
+        start, end = (0.0, 0.0) if time is None else map(float, intervals[time])
         self.space = Space(
             tuple(intervals),
             time,
-            None if time is None else (begin, end),
-            tuple(lengths[name] if name in wound else None for name in intervals) if wound else (),
+            None if time is None else (start, end),
+            periods if periodic_names else (),
         )
 
     def __repr__(self) -> str:
         names, space = self.space.coordinates, self.space
-        parts = [f"{name}=({a:g}, {b:g})" for name, (a, b) in zip(names, self._bounds, strict=True)]
-        wound = [n for n, p in zip(names, space.periods, strict=False) if p is not None]
-        parts += [f"time={space.time!r}"] * (space.time is not None)
-        parts += [f"periodic={wound[0] if len(wound) == 1 else tuple(wound)!r}"] * bool(wound)
-        return f"Box({', '.join(parts)})"
+        arguments = [
+            f"{name}=({low:g}, {high:g})"
+            for name, (low, high) in zip(names, self._bounds, strict=True)
+        ]
+        if space.time is not None:
+            arguments.append(f"time={space.time!r}")
+        periodic = tuple(names[axis] for axis in space.periodic)
+        if periodic:
+            arguments.append(f"periodic={periodic[0] if len(periodic) == 1 else periodic!r}")
+        return f"Box({', '.join(arguments)})"
 
     @property
     def bounds(self):
@@ -104,84 +95,51 @@ class Box(AbstractDomain):
     def signed_distance(self, points):
         lower, upper = self._bounds.T
         outside = np.maximum(lower - points, points - upper)
-        return np.linalg.norm(np.maximum(outside, 0.0), axis=1) + np.minimum(
-            outside.max(axis=1), 0.0
-        )
+        distance = np.linalg.norm(np.maximum(outside, 0.0), axis=1)
+        return distance + np.minimum(outside.max(axis=1), 0.0)
 
     def _side(self, axis: int, end: int) -> Patch:
-        lower, upper = self._bounds.T
-        others = [i for i in range(len(lower)) if i != axis]
         name = f"{self.space.coordinates[axis]}={self._bounds[axis, end]:g}"
-        chart = _Side(self._bounds, axis, end)
-        return Patch(name, self.space, len(others), chart, prod((upper - lower)[others]))
+        lengths = np.delete(self._bounds[:, 1] - self._bounds[:, 0], axis)
+        chart = partial(_map_to_side, self._bounds, axis, end)
+        return Patch(name, self.space, len(lengths), chart, prod(lengths))
 
     @property
-    def boundary(self) -> Patches:
-        """All sides, in a space-time box those in space; as many points on each as on any other."""
-        return replace(super().boundary, equal=True)
+    def boundary(self) -> PatchUnion:
+        """All spatial sides, with the same number of points on each."""
+        return replace(super().boundary, equal_counts=True)
 
     @property
-    def pieces(self):
-        periods = self.space.periods or (None,) * len(self._bounds)
-        sides = [
-            self._side(axis, end)
-            for axis in self.space.spatial
-            for end in (0, 1)
-            if periods[axis] is None
-        ]
+    def boundary_patches(self):
+        axes = [axis for axis in self.space.spatial if axis not in self.space.periodic]
+        sides = [self._side(axis, end) for axis in axes for end in (0, 1)]
         return {side.name: side for side in sides}
 
-    def at(self, **where: float) -> Patch:
-        """The side on which one coordinate has the given value."""
-        if len(where) != 1:
-            raise InputError(f"Box.at: expected one coordinate, such as at(x=0); got {where}.")
-        ((name, value),) = where.items()
-        if name not in self.space.coordinates:
-            raise InputError(
-                f"Unknown coordinate {name!r}; the domain has "
-                f"{', '.join(map(repr, self.space.coordinates))}."
-            )
-        real_number("Box.at", name, value)
+    def side(self, **position: float) -> Patch:
+        """Return the side on which one coordinate has the given value."""
+        require(len(position) == 1, "Box.side", "the position", "one number, as in x=0", position)
+        ((name, value),) = position.items()
+        check_name("Box.side", "coordinate", name, self.space.coordinates)
+        check_real("Box.side", name, value)
         axis = self.space.coordinates.index(name)
-        if self.space.periods and self.space.periods[axis] is not None:
-            raise InputError(f"Box.at: {name} is periodic and has no sides.")
-        matches = np.flatnonzero(np.isclose(self._bounds[axis], value, rtol=1e-12, atol=0.0))
-        if not len(matches):
-            low, high = self._bounds[axis]
-            raise InputError(
-                f"Box.at: {name}={value:g} is not a side; {name} runs from {low:g} to {high:g}."
-            )
-        return self._side(axis, int(matches[0]))
+        if axis in self.space.periodic:
+            raise InputError(f"Box.side: {name} is periodic and has no sides.")
+        is_end = np.isclose(self._bounds[axis], value, rtol=ROUNDING_TOLERANCE, atol=0.0)
+        low, high = self._bounds[axis]
+        require(bool(is_end.any()), "Box.side", name, f"{low:g} or {high:g}", value)
+        return self._side(axis, int(np.argmax(is_end)))
 
-    def _end_of_time(self, end: int, name: str) -> Patch:
+    def _time_side(self, end):
         if self.space.time is None:
-            raise InputError(f"Box.{name} needs a time coordinate: Box(t=(0, 1), ..., time='t').")
+            return super()._time_side(end)
         return self._side(self.space.coordinates.index(self.space.time), end)
 
-    @property
-    def initial(self) -> Patch:
-        """The side where time begins."""
-        return self._end_of_time(0, "initial")
 
-    @property
-    def final(self) -> Patch:
-        """The side where time ends."""
-        return self._end_of_time(1, "final")
-
-
-@dataclass(frozen=True, eq=False)
-class _Side:
-    """The unit cube onto a side of a box."""
-
-    bounds: np.ndarray
-    axis: int
-    end: int
-
-    def __call__(self, unit: np.ndarray) -> Sample:
-        lower, upper = self.bounds.T
-        others = [i for i in range(len(lower)) if i != self.axis]
-        points = np.full((len(unit), len(lower)), self.bounds[self.axis, self.end])
-        points[:, others] = lower[others] + unit * (upper - lower)[others]
-        normals = np.zeros_like(points)
-        normals[:, self.axis] = 2 * self.end - 1
-        return Sample(points, normals)
+def _map_to_side(bounds: np.ndarray, axis: int, end: int, unit: np.ndarray) -> RegionSample:
+    lower, upper = bounds.T
+    free = np.arange(len(bounds)) != axis
+    points = np.full((len(unit), len(bounds)), bounds[axis, end])
+    points[:, free] = lower[free] + unit * (upper - lower)[free]
+    normals = np.zeros_like(points)
+    normals[:, axis] = 2 * end - 1
+    return RegionSample(points, normals)

@@ -1,22 +1,27 @@
-"""Points of the user's own."""
+"""User-supplied points."""
 
 import numpy as np
 
-from kernelpde.checking import finite, listed, numbers
+from kernelpde.checking import check_finite, require, to_float_array
 from kernelpde.errors import InputError
-from kernelpde.geometry._region import AbstractRegion, Sample, Space
+from kernelpde.geometry._region import AbstractRegion, check_given_count
+from kernelpde.geometry._sampling import RegionSample
+from kernelpde.geometry._space import make_space
+
+_UNIT_LENGTH_TOLERANCE = 1e-6
+"""Accepted deviation of the length of user-supplied normals from one."""
 
 
 class PointCloud(AbstractRegion):
-    """Given points, with or without outward normals.
+    """User-supplied points, with or without outward normals.
 
     **Arguments:**
 
     - `points`: one row per point.
     - `normals`: one row per point, if a condition uses the normal derivative.
-    - `name`: used in messages.
-    - `coordinates`: their names, such as `("x", "y")`; by default those of the problem's other
-      regions, and x0, x1, ... if there are none.
+    - `name`: name in messages.
+    - `coordinates`: coordinate names, such as `("x", "y")`; by default taken from other regions of
+      the problem, or x0, x1, ... if there are none.
 
     **Example:**
 
@@ -32,32 +37,24 @@ class PointCloud(AbstractRegion):
         name: str = "point cloud",
         coordinates: tuple[str, ...] | None = None,
     ):
-        self.points = numbers(name, "points", points)
-        self.normals = None if normals is None else numbers(name, "normals", normals)
+        self.points = to_float_array(name, "points", points)
+        self.normals = None if normals is None else to_float_array(name, "normals", normals)
         self.name = name
-        if self.points.ndim != 2 or not self.points.size:
-            raise InputError(
-                f"{name}: expected points of shape (n, d) with n > 0; got {self.points.shape}."
-            )
-        finite(name, "points", self.points)
-        self.space = None if coordinates is None else Space(tuple(coordinates))
+        is_valid = self.points.ndim == 2 and self.points.size > 0
+        require(is_valid, name, "points", "of shape (n, d) with n > 0", self.points.shape)
+        advice = "Expected finite numbers. Drop such rows, in pandas df.dropna(subset=['x', 'y'])."
+        check_finite(name, "points", self.points, advice)
         dimension = self.points.shape[1]
-        if coordinates is not None and len(set(coordinates)) != dimension:
-            raise InputError(
-                f"{name}: expected {dimension} different coordinate names, one per column; got "
-                f"{listed(coordinates)}."
-            )
+        self.space = None if coordinates is None else make_space(name, coordinates, dimension)
         if self.normals is None:
             return
-        if self.normals.shape != self.points.shape:
-            raise InputError(
-                f"{name}: expected normals of the same shape as the points {self.points.shape}; "
-                f"got {self.normals.shape}."
-            )
-        finite(name, "normals", self.normals)
+        expected = f"of the same shape as the points, {self.points.shape}"
+        is_valid = self.normals.shape == self.points.shape
+        require(is_valid, name, "normals", expected, self.normals.shape)
+        check_finite(name, "normals", self.normals)
         lengths = np.linalg.norm(self.normals, axis=1)
-        if (np.abs(lengths - 1.0) > 1e-6).any():
-            row = int(np.argmax(np.abs(lengths - 1.0)))
+        row = int(np.argmax(np.abs(lengths - 1.0)))
+        if np.abs(lengths[row] - 1.0) > _UNIT_LENGTH_TOLERANCE:
             raise InputError(
                 f"{name}: normals must have length 1; got {lengths[row]:g} in row {row}. Divide by "
                 "np.linalg.norm(normals, axis=1, keepdims=True)."
@@ -69,9 +66,5 @@ class PointCloud(AbstractRegion):
 
     def sample(self, count, rng, method="uniform"):
         del rng, method
-        if count not in (None, len(self.points)):
-            raise InputError(
-                f"{self.name}: has {len(self.points)} points of its own; got a request for "
-                f"{count}. Leave the count out."
-            )
-        return Sample(self.points, self.normals)
+        check_given_count(self, count, len(self.points))
+        return RegionSample(self.points, self.normals)

@@ -1,23 +1,23 @@
-"""Domains: boxes, balls, and what can be cut and joined from them."""
+"""Abstract domain, and intersections, unions and differences of domains."""
 
 import abc
 from collections.abc import Mapping
-from dataclasses import dataclass
+from functools import partial
 from math import prod
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from jaxtyping import Bool, Float
 
-from kernelpde.checking import did_you_mean, listed, shown
+from kernelpde.checking import check_instance, check_name, format_value
 from kernelpde.errors import InputError
-from kernelpde.geometry._region import Patch, Patches, Sample, Space, patches_of
+from kernelpde.geometry._region import Patch, PatchUnion
+from kernelpde.geometry._sampling import RegionSample
+from kernelpde.geometry._space import Space
+from kernelpde.geometry._tolerances import TINY, Tolerances
 
-_TOUCHES = 1e-9
-"""What is nearer to a boundary than this part of its extent lies on it."""
-
-_ASIDE = 1e-6
-"""How far from a boundary to look what is on either side of it, relative to the extent."""
+_FACETING_MARGIN = 1.01
+"""Safety factor of faceting errors, which are sampled at the centers of facets."""
 
 
 class AbstractDomain(abc.ABC):
@@ -27,267 +27,247 @@ class AbstractDomain(abc.ABC):
     """
 
     space: Space
-    fills_its_bounds: bool
+    is_box: bool
 
     @property
     @abc.abstractmethod
     def bounds(self) -> Float[np.ndarray, "d 2"]:
-        """Lower and upper ends of a box that holds the domain."""
+        """Lower and upper ends of a bounding box."""
 
     @property
     @abc.abstractmethod
-    def pieces(self) -> Mapping[str, Patch]:
-        """The pieces of the boundary by name."""
+    def boundary_patches(self) -> Mapping[str, Patch]:
+        """Boundary pieces by name."""
 
     @abc.abstractmethod
     def signed_distance(self, points: Float[np.ndarray, "n d"]) -> Float[np.ndarray, " n"]:
-        """Negative inside, positive outside, zero on the boundary; a bound on the distance."""
+        """Return a bound on the distance to the boundary, negative inside and positive outside."""
 
     def contains(self, points: Float[np.ndarray, "n d"]) -> Bool[np.ndarray, " n"]:
-        """Which points lie inside."""
+        """Return whether points lie inside."""
         return self.signed_distance(points) < 0
 
     @property
-    def bulge(self) -> float:
+    def tolerances(self) -> Tolerances:
+        """Lengths that decide whether points coincide."""
+        return Tolerances.from_bounds(self.bounds)
+
+    @property
+    def faceting_error(self) -> float:
         """Maximum distance of sampled boundary points from the zero set of `signed_distance`."""
         return 0.0
 
     @property
     def volume(self) -> float:
-        """Volume, in the plane area; estimated on 65536 points where there is no formula."""
-        return self.interior.size
+        """Volume, or area in the plane; estimated on 65536 points if there is no formula."""
+        return self.interior.measure
 
     @property
     def surface_area(self) -> float:
-        """Area of the boundary, in the plane its length."""
-        return sum(patch.size for piece in self.pieces.values() for patch in patches_of(piece))
+        """Area of the boundary, or its length in the plane."""
+        return sum(patch.measure for patch in self.boundary_patches.values())
 
     @property
     def interior(self) -> Patch:
-        """The domain itself, to draw points from."""
+        """The domain as a region."""
         lower, upper = self.bounds.T
         return Patch(
             "interior",
             self.space,
             len(lower),
-            _Stretched(lower, upper),
+            partial(_map_to_box, lower, upper),
             prod(upper - lower),
-            None if self.fills_its_bounds else self.contains,
-            _Beyond(self),
+            None if self.is_box else self.contains,
+            self._outside_distance,
         )
+
+    def _outside_distance(self, points: np.ndarray) -> np.ndarray:
+        """Return signed distances relative to the extent, with periodic coordinates wrapped."""
+        lower, upper = self.bounds.T
+        points = points.copy()
+        for axis in self.space.periodic:
+            points[:, axis] = (
+                lower[axis] + (points[:, axis] - lower[axis]) % self.space.periods[axis]
+            )
+        return self.signed_distance(points) / np.max(upper - lower)
 
     @property
-    def boundary(self) -> Patches:
-        """All pieces of the boundary; in a space-time box those in space."""
-        if not self.pieces:
+    def boundary(self) -> PatchUnion:
+        """All boundary pieces; for a domain in space-time, its spatial boundary."""
+        if not self.boundary_patches:
             raise InputError("All coordinates in space are periodic: there is no boundary.")
-        return Patches("boundary", self.space, tuple(self.pieces.values()))
+        return PatchUnion("boundary", self.space, tuple(self.boundary_patches.values()))
+
+    @property
+    def initial(self) -> Patch:
+        """The domain at the initial time."""
+        return self._time_side(0)
+
+    @property
+    def final(self) -> Patch:
+        """The domain at the final time."""
+        return self._time_side(1)
+
+    def _time_side(self, end: Literal[0, 1]) -> Patch:
+        raise InputError(
+            "initial and final need a Box, an Extrusion or an Implicit with a time coordinate; got "
+            f"{self!r}. Write for example Box(t=(0, 1), x=(0, 1), time='t')."
+        )
 
     def __getitem__(self, name: str) -> Patch:
-        pieces = self.pieces
-        if not isinstance(name, str) or name not in pieces:
-            raise InputError(
-                f"There is no boundary piece {name!r}; the domain has {listed(pieces)}."
-                f"{did_you_mean(name, pieces)}"
-            )
-        return pieces[name]
+        check_name(type(self).__name__, "boundary piece", name, self.boundary_patches)
+        return self.boundary_patches[name]
 
-    def interface(self, other: "AbstractDomain") -> Patches:
-        """The part of the boundary that it shares with another domain, normals out of this one.
+    def interface(self, neighbor: "AbstractDomain") -> PatchUnion:
+        """Return the common boundary with another domain, with normals out of this one.
 
-        On it conditions couple fields of the two: `u.value - v.value` and
+        Conditions on it couple fields of both domains: `u.value - v.value` and
         `a * u.normal_derivative - b * v.normal_derivative`.
         """
-        _same_coordinates("interface", self, other)
-        shared = [
-            part
-            for piece in self.pieces.values()
-            for patch in patches_of(piece)
-            if (part := patch.restricted(_On(other, self.bulge + other.bulge))).fraction() > 0
+        _check_coordinates("interface", self, neighbor)
+        error = self.faceting_error + neighbor.faceting_error
+        tolerance = neighbor.tolerances.on_boundary + _FACETING_MARGIN * error
+        patches = [
+            patch.restrict(partial(_is_on_boundary, neighbor, tolerance))
+            for patch in self.boundary_patches.values()
         ]
+        shared = tuple(patch for patch in patches if patch.fraction() > 0)
         if not shared:
-            raise InputError(f"{self!r} and {other!r} have no part of their boundaries in common.")
-        return Patches("interface", self.space, tuple(shared))
+            raise InputError(f"{self!r} and {neighbor!r} have no common boundary.")
+        return PatchUnion("interface", self.space, shared)
 
-    def __and__(self, other: "AbstractDomain") -> "Combination":
-        return Combination("intersection", self, other)
+    def __and__(self, domain: "AbstractDomain") -> "BooleanDomain":
+        return BooleanDomain("intersection", self, domain)
 
-    def __or__(self, other: "AbstractDomain") -> "Combination":
-        return Combination("union", self, other)
+    def __or__(self, domain: "AbstractDomain") -> "BooleanDomain":
+        return BooleanDomain("union", self, domain)
 
-    def __sub__(self, other: "AbstractDomain") -> "Combination":
-        return Combination("difference", self, other)
+    def __sub__(self, domain: "AbstractDomain") -> "BooleanDomain":
+        return BooleanDomain("difference", self, domain)
 
-    def __add__(self, other: object) -> "Combination":
-        raise InputError(f"Domains are joined by a | b; got a + {shown(other)}.")
-
-
-def _touching(domain: AbstractDomain) -> float:
-    """How near to the boundary of a domain what lies on it is."""
-    return float(_TOUCHES * np.ptp(domain.bounds, axis=1).max())
+    def __add__(self, domain: object) -> "BooleanDomain":
+        raise InputError(f"Write the union of domains as a | b; got a + {format_value(domain)}.")
 
 
-# Maps and tests are objects and not local functions, so that regions can be pickled.
-@dataclass(frozen=True, eq=False)
-class _Stretched:
-    """The unit cube onto a box."""
-
-    lower: np.ndarray
-    upper: np.ndarray
-
-    def __call__(self, unit: np.ndarray) -> Sample:
-        return Sample(self.lower + unit * (self.upper - self.lower), None)
+def _map_to_box(lower: np.ndarray, upper: np.ndarray, unit: np.ndarray) -> RegionSample:
+    return RegionSample(lower + unit * (upper - lower), None)
 
 
-@dataclass(frozen=True, eq=False)
-class _Beside:
-    """Whether points lie inside a domain, or outside."""
-
-    domain: AbstractDomain
-    inside: bool
-
-    def __call__(self, points: np.ndarray) -> np.ndarray:
-        distance = self.domain.signed_distance(points)
-        return distance < 0 if self.inside else distance > 0
+def _is_on_boundary(domain: AbstractDomain, tolerance: float, points: np.ndarray) -> np.ndarray:
+    return np.abs(domain.signed_distance(points)) < tolerance
 
 
-@dataclass(frozen=True, eq=False)
-class _OnEdge:
-    """Whether points of one boundary belong to that of a combination with another domain.
-
-    - `own`, `other`: whose boundary, and the other domain.
-    - `inside`: whether what lies inside of the other belongs to it, or what lies outside.
-    - `shared`: of what lies on both boundaries, the part that belongs to it: where the domains are
-      on the same side (1), on different sides (-1), or none (0).
-    """
-
-    own: AbstractDomain
-    other: AbstractDomain
-    inside: bool
-    shared: int
-
-    def __call__(self, points: np.ndarray) -> np.ndarray:
-        distance = self.other.signed_distance(points)
-        near = _touching(self.other)
-        kept = distance < -near if self.inside else distance > near
-        (both,) = np.nonzero(np.abs(distance) <= near)
-        if self.shared and len(both):
-            kept[both] = self._side(points[both]) == self.shared
-        return kept
-
-    def _side(self, points: np.ndarray) -> np.ndarray:
-        """Whether both domains are on the same side (1), on different sides (-1), or neither."""
-        step = _ASIDE * np.ptp(self.own.bounds, axis=1)
-        rise = np.stack(
-            [
-                self.own.signed_distance(points + move) - self.own.signed_distance(points - move)
-                for move in np.diag(step)
-            ],
-            axis=1,
-        )
-        out = step * rise / np.maximum(np.linalg.norm(rise, axis=1, keepdims=True), 1e-300)
-        within = self.other.signed_distance(points - out) < 0
-        beyond = self.other.signed_distance(points + out) < 0
-        return within.astype(int) - beyond.astype(int)
-
-
-@dataclass(frozen=True, eq=False)
-class _On:
-    """Whether points lie on the boundary of a domain."""
-
-    domain: AbstractDomain
-    slack: float = 0.0
-
-    def __call__(self, points: np.ndarray) -> np.ndarray:
-        near = _touching(self.domain) + 1.01 * self.slack
-        return np.abs(self.domain.signed_distance(points)) < near
-
-
-@dataclass(frozen=True, eq=False)
-class _Beyond:
-    """How far points lie outside a domain, relative to its size; periodic coordinates wound up."""
-
-    domain: AbstractDomain
-
-    def __call__(self, points: np.ndarray) -> np.ndarray:
-        lower, upper = self.domain.bounds.T
-        for axis, period in enumerate(self.domain.space.periods):
-            if period is not None:
-                points = points.copy()
-                points[:, axis] = lower[axis] + (points[:, axis] - lower[axis]) % period
-        return self.domain.signed_distance(points) / np.max(upper - lower)
-
-
-def _same_coordinates(kind: str, first: AbstractDomain, second: Any) -> None:
-    if not isinstance(second, AbstractDomain):
-        raise InputError(f"The {kind} needs two domains, such as Box or Ball; got {shown(second)}.")
+def _check_coordinates(operation: str, first: AbstractDomain, second: Any) -> None:
+    expected = "a domain such as a Box or a Ball"
+    check_instance(f"The {operation}", "the second operand", second, AbstractDomain, expected)
     if first.space.coordinates != second.space.coordinates:
         raise InputError(
-            f"The {kind} of domains needs the same coordinates; got "
+            f"The {operation} of domains needs the same coordinates; got "
             f"{first.space.coordinates} and {second.space.coordinates}."
         )
 
 
-class Combination(AbstractDomain):
+class BooleanDomain(AbstractDomain):
     """Intersection, union or difference of two domains, by their signed distances.
 
-    A piece of the boundary is a piece of one of the two, less what the other covers or removes;
-    pieces of the second that share a name with one of the first are marked with a prime. Where both
-    boundaries are the same, the piece of the first is kept.
+    Its boundary has the pieces of both domains, without the parts that the operation covers or
+    removes. Pieces of the second domain whose name occurs in the first are marked with a prime.
+    Where both boundaries coincide, the piece of the first domain is used.
     """
 
-    fills_its_bounds = False
+    is_box = False
 
-    def __init__(self, kind: str, first: AbstractDomain, second: Any):
-        _same_coordinates(kind, first, second)
-        self._kind = kind
+    def __init__(
+        self,
+        operation: Literal["intersection", "union", "difference"],
+        first: AbstractDomain,
+        second: Any,
+    ):
+        _check_coordinates(operation, first, second)
+        self._operation = operation
         self._first = first
         self._second = second
         self.space = first.space
 
     @property
     def bounds(self):
-        a, b = self._first.bounds, self._second.bounds
-        if self._kind == "difference":
-            return a
-        lower, upper = (
-            (np.minimum, np.maximum) if self._kind == "union" else (np.maximum, np.minimum)
-        )
-        combined = np.stack([lower(a[:, 0], b[:, 0]), upper(a[:, 1], b[:, 1])], axis=1)
-        if (combined[:, 0] >= combined[:, 1]).any():
+        first, second = self._first.bounds, self._second.bounds
+        if self._operation == "difference":
+            return first
+        lower, upper = np.minimum(first, second), np.maximum(first, second)
+        if self._operation == "union":
+            return np.stack([lower[:, 0], upper[:, 1]], axis=1)
+        bounds = np.stack([upper[:, 0], lower[:, 1]], axis=1)
+        if (bounds[:, 0] >= bounds[:, 1]).any():
             raise InputError("The intersection of the two domains is empty.")
-        return combined
+        return bounds
 
     @property
-    def bulge(self):
-        return max(self._first.bulge, self._second.bulge)
+    def faceting_error(self):
+        return max(self._first.faceting_error, self._second.faceting_error)
 
     def signed_distance(self, points):
-        a, b = self._first.signed_distance(points), self._second.signed_distance(points)
-        if self._kind == "union":
-            return np.minimum(a, b)
-        return np.maximum(a, b if self._kind == "intersection" else -b)
+        first, second = self._first.signed_distance(points), self._second.signed_distance(points)
+        if self._operation == "union":
+            return np.minimum(first, second)
+        return np.maximum(first, second if self._operation == "intersection" else -second)
 
     def contains(self, points):
         inside = self._first.contains(points)
-        if self._kind == "union":
+        if self._operation == "union":
             return inside | self._second.contains(points)
-        # A point on the boundary of what is cut out lies in neither.
-        return inside & _Beside(self._second, self._kind == "intersection")(points)
+        # Points on the boundary of the second domain are outside the difference as well.
+        distance = self._second.signed_distance(points)
+        return inside & (distance < 0 if self._operation == "intersection" else distance > 0)
 
     def __repr__(self) -> str:
-        sign = {"intersection": "&", "union": "|", "difference": "-"}[self._kind]
+        sign = {"intersection": "&", "union": "|", "difference": "-"}[self._operation]
         return f"({self._first!r} {sign} {self._second!r})"
 
     @property
-    def pieces(self):
-        first, second, kind = self._first, self._second, self._kind
-        shared = -1 if kind == "difference" else 1
-        from_second = _OnEdge(first, second, kind == "intersection", shared)
-        from_first = _OnEdge(second, first, kind != "union", 0)
-        found = {name: patch.restricted(from_second) for name, patch in first.pieces.items()}
-        for name, patch in self._second.pieces.items():
-            while name in found:
+    def boundary_patches(self):
+        first_mask = partial(self._on_first, -1 if self._operation == "difference" else 1)
+        patches = {
+            name: patch.restrict(first_mask) for name, patch in self._first.boundary_patches.items()
+        }
+        for name, patch in self._second.boundary_patches.items():
+            while name in patches:
                 name += "'"
-            found[name] = patch.restricted(from_first, flip=kind == "difference")
-        return found
+            patches[name] = patch.restrict(self._on_second, flip=self._operation == "difference")
+        return patches
+
+    def _on_first(self, shared_side: int, points: np.ndarray) -> np.ndarray:
+        """Return whether boundary points of the first domain are on the boundary of the result.
+
+        Where both boundaries coincide they are if `_common_side` is `shared_side`.
+        """
+        distance, tolerance = self._second.signed_distance(points), self._second.tolerances
+        inside = self._operation == "intersection"
+        is_kept = (distance if inside else -distance) < -tolerance.on_boundary
+        (coincident,) = np.nonzero(np.abs(distance) <= tolerance.on_boundary)
+        if len(coincident):
+            is_kept[coincident] = self._common_side(points[coincident]) == shared_side
+        return is_kept
+
+    def _on_second(self, points: np.ndarray) -> np.ndarray:
+        """Return whether boundary points of the second domain are on the boundary of the result."""
+        distance = self._first.signed_distance(points)
+        inside = self._operation != "union"
+        return (distance if inside else -distance) < -self._first.tolerances.on_boundary
+
+    def _common_side(self, points: np.ndarray) -> np.ndarray:
+        """Return 1 where both domains are on the same side of a common boundary, -1 where they are
+        on opposite sides, and 0 otherwise."""
+        step = self._first.tolerances.probe
+        rise = np.stack(
+            [
+                self._first.signed_distance(points + shift)
+                - self._first.signed_distance(points - shift)
+                for shift in np.diag(step)
+            ],
+            axis=1,
+        )
+        outward = step * rise / np.maximum(np.linalg.norm(rise, axis=1, keepdims=True), TINY)
+        is_inside = self._second.signed_distance(points - outward) < 0
+        is_outside = self._second.signed_distance(points + outward) < 0
+        return is_inside.astype(int) - is_outside.astype(int)

@@ -10,43 +10,49 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from kernelpde.arrays import Numbers
-from kernelpde.checking import did_you_mean, listed, numbers, real_number
+from kernelpde.checking import (
+    check_finite,
+    check_name,
+    check_real,
+    format_names,
+    require,
+    to_float_array,
+)
 from kernelpde.errors import FileError, InputError
 from kernelpde.geometry._curved import corner_normals
 from kernelpde.geometry._domain import AbstractDomain
-from kernelpde.geometry._facets import Facets, loops, normals_of
-from kernelpde.geometry._polygon import Faceted
-from kernelpde.geometry._region import Patches, Space
+from kernelpde.geometry._facets import Facets, facet_normals, loops
+from kernelpde.geometry._polygon import FacetedDomain
+from kernelpde.geometry._region import PatchUnion
+from kernelpde.geometry._space import make_space
+from kernelpde.geometry._tolerances import ROUNDING_TOLERANCE
 
-_FLAT = 1e-12
-"""Cells and facets whose volume is below this part of that of their longest edge have none."""
 
-
-class Mesh(Faceted):
+class Mesh(FacetedDomain):
     """The domain of a mesh: `Mesh(points, triangles)`, or from a file `kp.read_mesh("part.msh")`.
 
-    Only its shape matters: conditions hold at points drawn from it, not at its vertices. Where
-    sides meet at a small angle the boundary is treated as curved, and points and normals are those
-    of a smooth curve or surface through the vertices.
+    Only its shape matters: conditions hold at points drawn from it, not at its vertices. Sides with
+    a small angle between them are treated as curved: points and normals are taken from a smooth
+    curve or surface through the vertices.
 
     **Arguments:**
 
-    - `points`: of shape (n, 2) or (n, 3).
-    - `cells`: for each cell the numbers of its vertices: three of a triangle in the plane, four of
-      a tetrahedron in space, or three of a triangle on a closed surface in space.
-    - `groups`: names of boundary pieces, and for each the vertices of its segments or triangles.
-      What belongs to none is the piece `"surface"`.
-    - `subdomains`: names of parts, and for each the numbers of its cells; see `subdomain`.
-    - `coordinates`: their names; x, y, z by default.
-    - `feature_angle`: in degrees; sides that meet at more are an edge or a corner. A circle of
-      thirteen sides is smooth, an octagon has corners. 0 leaves all sides straight. Volumes are
-      those of the flat sides.
+    - `points`: vertices, of shape (n, 2) or (n, 3).
+    - `cells`: vertex indices of each cell: three of a triangle in the plane, four of a tetrahedron
+      in space, or three of a triangle on a closed surface in space.
+    - `groups`: names of boundary pieces, with the vertex indices of their segments or triangles.
+      The remaining sides form the piece `"surface"`.
+    - `subdomains`: names of subdomains, with the indices of their cells; see `subdomain`.
+    - `coordinates`: coordinate names; x, y, z by default.
+    - `feature_angle`: angle in degrees above which two sides form an edge or a corner. A circle of
+      thirteen sides is smooth, an octagon has corners. With 0 all sides are flat. Volumes always
+      refer to the flat sides.
 
     **Example:**
 
     ```python
     >>> triangle = kp.Mesh([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]], [[0, 1, 2]])
-    >>> triangle.volume, list(triangle.pieces)
+    >>> triangle.volume, list(triangle.boundary_patches)
     (0.5, ['surface'])
     ```
     """
@@ -60,192 +66,192 @@ class Mesh(Faceted):
         coordinates: tuple[str, ...] | None = None,
         feature_angle: float = 30.0,
     ):
-        self._feature_angle = real_number(
+        self._feature_angle = check_real(
             "Mesh", "feature_angle", feature_angle, at_least=0.0, at_most=90.0
         )
-        self._points, self._cells, same = _checked(points, cells)
+        self._points, self._cells, vertex_indices = _check_mesh(points, cells)
         dimension = self._points.shape[1]
-        names = ("x", "y", "z")[:dimension] if coordinates is None else tuple(coordinates)
-        if len(names) != dimension or len(set(names)) != dimension:
-            raise InputError(
-                f"Mesh: expected {dimension} different coordinate names; got {listed(names)}."
-            )
-        self.space = Space(names)
-        _check_flat(self._points, self._cells)
-        solid = self._cells.shape[1] == dimension + 1
-        facets = _boundary(self._points, self._cells) if solid else _closed(self._cells)
-        corners = self._points[facets]
-        normals = normals_of(corners)
-        enclosing = Facets(corners, normals)
-        if not solid and enclosing.enclosed < 0:
-            enclosing = Facets(corners, -normals)
+        self.space = make_space("Mesh", coordinates, dimension)
+        _check_degenerate(self._points, self._cells)
+        if self._cells.shape[1] == dimension + 1:
+            vertices = _boundary_facets(self._points, self._cells)
+        else:
+            vertices = _check_closed(self._cells)
+        corners = self._points[vertices]
+        normals = facet_normals(corners)
+        if Facets(corners, normals).enclosed_measure < 0:
+            normals = -normals
+        at_corners = None
         if self._feature_angle > 0:
-            bent = corner_normals(facets, corners, enclosing.normals, self._feature_angle)
-            enclosing = Facets(corners, enclosing.normals, bent)
-        self._facets = enclosing
-        self._vertices = facets
-        self._groups = {name: same[np.asarray(group)] for name, group in (groups or {}).items()}
+            at_corners = corner_normals(vertices, corners, normals, self._feature_angle)
+        self._facets = Facets(corners, normals, at_corners)
+        self._groups = {
+            name: vertex_indices[np.asarray(sides)] for name, sides in (groups or {}).items()
+        }
         self._subdomains = {name: np.asarray(rows) for name, rows in (subdomains or {}).items()}
-        self._named = _pieces(enclosing, facets, self._groups)
+        self._pieces = _boundary_pieces(self._facets, vertices, self._groups)
 
     @property
     def subdomains(self) -> tuple[str, ...]:
-        """Names of the parts that the mesh distinguishes."""
+        """Names of the subdomains."""
         return tuple(self._subdomains)
 
     def subdomain(self, name: str) -> "Mesh":
-        """One of its parts, as a domain of its own."""
-        if name not in self._subdomains:
-            raise InputError(
-                f"Mesh: there is no subdomain {name!r}; it has {listed(self._subdomains)}."
-                f"{did_you_mean(name, self._subdomains)}"
-            )
-        cells = self._cells[self._subdomains[name]]
+        """Return a subdomain as a separate domain."""
+        check_name("Mesh", "subdomain", name, self._subdomains)
         return Mesh(
             self._points,
-            cells,
+            self._cells[self._subdomains[name]],
             self._groups,
             coordinates=self.space.coordinates,
             feature_angle=self._feature_angle,
         )
 
-    def interface(self, other: AbstractDomain) -> Patches:
-        if not isinstance(other, Mesh):
-            return super().interface(other)
-        # Of two parts of a mesh the sides that they share, whatever they are bent to.
-        theirs = {_unordered(corners) for corners in other._facets.corners}
-        shared = np.array([_unordered(corners) in theirs for corners in self._facets.corners])
+    def interface(self, neighbor: AbstractDomain) -> PatchUnion:
+        if not isinstance(neighbor, Mesh):
+            return super().interface(neighbor)
+        # Common sides are compared by their vertices, since each domain curves them differently.
+        neighbor_sides = {_facet_key(corners) for corners in neighbor._facets.corners}
+        shared = np.array([_facet_key(c) in neighbor_sides for c in self._facets.corners])
         if not shared.any():
-            return super().interface(other)
-        return Patches(
-            "interface", self.space, (self._piece("interface", self._facets.only(shared)),)
-        )
+            return super().interface(neighbor)
+        patch = self._make_patch("interface", self._facets.select(shared))
+        return PatchUnion("interface", self.space, (patch,))
 
     def __repr__(self) -> str:
         kind = {3: "triangles", 4: "tetrahedra"}[self._cells.shape[1]]
-        return f"Mesh({len(self._cells)} {kind}, pieces {listed(self._named)})"
+        return f"Mesh({len(self._cells)} {kind}, pieces {format_names(self._pieces)})"
 
 
-def _unordered(corners: np.ndarray) -> frozenset[tuple[float, ...]]:
+def _facet_key(corners: np.ndarray) -> frozenset[tuple[float, ...]]:
     return frozenset(map(tuple, corners.tolist()))
 
 
-def _checked(
+def _check_mesh(
     points: Any, cells: Any
 ) -> tuple[Float[np.ndarray, "n d"], Int[np.ndarray, "m c"], Int[np.ndarray, " v"]]:
-    """Points without repetition, cells, and for each vertex as given the number of its point."""
-    places, corners = numbers("Mesh", "points", points), np.asarray(cells)
-    if places.ndim != 2 or places.shape[1] not in (2, 3) or not np.isfinite(places).all():
-        raise InputError(
-            f"Mesh: points must be finite, of shape (n, 2) or (n, 3); got shape {places.shape}."
-        )
-    if (
-        corners.ndim != 2
-        or corners.shape[1] not in (3, places.shape[1] + 1)
-        or not len(corners)
-        or not np.issubdtype(corners.dtype, np.integer)
-    ):
-        raise InputError(
-            "Mesh: cells must be whole numbers, three vertices for each triangle or four for each "
-            f"tetrahedron; got shape {corners.shape} of {corners.dtype}."
-        )
-    if corners.min() < 0 or corners.max() >= len(places):
-        raise InputError(
-            f"Mesh: cells must name vertices from 0 to {len(places) - 1}; got "
-            f"{corners.min()} to {corners.max()}."
-        )
+    """Return distinct points, cells, and for each input vertex the index of its point."""
+    vertices, indices = to_float_array("Mesh", "points", points), np.asarray(cells)
+    is_valid = vertices.ndim == 2 and vertices.shape[1] in (2, 3)
+    require(is_valid, "Mesh", "points", "of shape (n, 2) or (n, 3)", vertices.shape)
+    check_finite("Mesh", "points", vertices)
+    is_valid = indices.ndim == 2 and indices.shape[1] in (3, vertices.shape[1] + 1)
+    is_valid = is_valid and len(indices) > 0 and np.issubdtype(indices.dtype, np.integer)
+    expected = "vertex indices, three for each triangle or four for each tetrahedron"
+    require(is_valid, "Mesh", "cells", expected, indices)
+    limits = (int(indices.min()), int(indices.max()))
+    is_valid = limits[0] >= 0 and limits[1] < len(vertices)
+    require(is_valid, "Mesh", "cells", f"indices from 0 to {len(vertices) - 1}", limits)
     # Formats such as STL repeat a vertex for each of its triangles.
-    places, same = np.unique(places, axis=0, return_inverse=True)
-    return places, same.reshape(-1)[corners], same.reshape(-1)
+    distinct, inverse = np.unique(vertices, axis=0, return_inverse=True)
+    return distinct, inverse.reshape(-1)[indices], inverse.reshape(-1)
 
 
-def _check_flat(points: np.ndarray, cells: np.ndarray) -> None:
+def _check_degenerate(points: np.ndarray, cells: np.ndarray) -> None:
     sides = points[cells[:, 1:]] - points[cells[:, :1]]
     edges = [
         points[cells[:, i]] - points[cells[:, j]] for i, j in combinations(range(cells.shape[1]), 2)
     ]
     longest = np.max([np.linalg.norm(edge, axis=1) for edge in edges], axis=0)
-    square = np.linalg.det(sides @ sides.transpose(0, 2, 1))
-    flat = np.flatnonzero(np.sqrt(np.maximum(square, 0)) <= _FLAT * longest ** sides.shape[1])
-    if len(flat):
+    measure = np.sqrt(np.maximum(np.linalg.det(sides @ sides.transpose(0, 2, 1)), 0))
+    degenerate = np.flatnonzero(measure <= ROUNDING_TOLERANCE * longest ** sides.shape[1])
+    if len(degenerate):
+        first = degenerate[0]
         raise InputError(
-            f"Mesh: {len(flat)} of {len(cells)} cells are degenerate, the first is cell {flat[0]} "
-            f"at {points[cells[flat[0]]].tolist()}. Clean the mesh, for example merge vertices."
+            f"Mesh: {len(degenerate)} of {len(cells)} cells are degenerate, the first is cell "
+            f"{first} at {points[cells[first]].tolist()}. Clean the mesh, for example merge "
+            "vertices."
         )
 
 
-def _boundary(points: np.ndarray, cells: np.ndarray) -> np.ndarray:
-    """Facets of a single cell, turned so that their normals point out of it."""
+def _boundary_facets(points: np.ndarray, cells: np.ndarray) -> np.ndarray:
+    """Return the facets that belong to one cell only, oriented with outward normals."""
     count = cells.shape[1]
-    rest = [[j for j in range(count) if j != i] for i in range(count)]
-    facets = np.concatenate([cells[:, each] for each in rest])
+    facets = np.concatenate([np.delete(cells, i, axis=1) for i in range(count)])
     opposite = np.concatenate([cells[:, i] for i in range(count)])
-    _, first, number = np.unique(
+    _, first, num_cells = np.unique(
         np.sort(facets, axis=1), axis=0, return_index=True, return_counts=True
     )
-    if (number > 2).any():
-        row = int(np.argmax(number))
+    if (num_cells > 2).any():
+        row = int(np.argmax(num_cells))
         raise InputError(
-            f"Mesh: no side may belong to more than two cells, but that with the vertices "
-            f"{points[facets[first[row]]].tolist()} belongs to {number[row]}. Cells overlap."
+            "Mesh: a side can belong to at most two cells, but the side with the vertices "
+            f"{points[facets[first[row]]].tolist()} belongs to {num_cells[row]}. Remove "
+            "overlapping cells."
         )
-    alone = np.sort(first[number == 1])
-    facets, opposite = facets[alone], opposite[alone]
+    single = np.sort(first[num_cells == 1])
+    facets, opposite = facets[single], opposite[single]
     corners = points[facets]
-    inwards = np.sum(normals_of(corners) * (points[opposite] - corners[:, 0]), axis=1) > 0
-    facets[inwards] = facets[inwards][:, [1, 0, *range(2, count - 1)]]
+    inward = np.sum(facet_normals(corners) * (points[opposite] - corners[:, 0]), axis=1) > 0
+    facets[inward, :2] = facets[inward, 1::-1]
     if count == 3:
         facets = facets[np.concatenate(list(loops(facets)))]
     return facets
 
 
-def _closed(triangles: np.ndarray) -> np.ndarray:
-    """The triangles of a surface, if it is closed and all are turned the same way."""
+def _check_closed(triangles: np.ndarray) -> np.ndarray:
+    """Return the triangles of a surface if it is closed and consistently oriented."""
     edges = np.concatenate([triangles[:, [i, (i + 1) % 3]] for i in range(3)])
-    _, place, number = np.unique(
+    _, edge_index, num_triangles = np.unique(
         np.sort(edges, axis=1), axis=0, return_inverse=True, return_counts=True
     )
-    open_ = np.flatnonzero(number == 1)
-    if len(open_):
+    num_open, num_excess = int((num_triangles == 1).sum()), int((num_triangles > 2).sum())
+    if num_open:
         raise InputError(
-            f"Mesh: the surface is not closed: {len(open_)} edges belong to one triangle only, so "
-            "that there is no inside. Fill its holes, or give tetrahedra."
+            f"Mesh: the surface is not closed: {num_open} edges belong to one triangle only, so "
+            "that there is no inside. Fill its holes, or pass tetrahedra."
         )
-    if (number > 2).any():
+    if num_excess:
         raise InputError(
-            f"Mesh: {int((number > 2).sum())} edges belong to more than two triangles, so that "
-            "inside and outside cannot be told. Remove triangles that are there twice or meet "
-            "others along an edge."
+            f"Mesh: {num_excess} edges belong to more than two triangles, so that inside and "
+            "outside are undefined. Remove duplicate triangles and triangles that touch another "
+            "part of the surface along an edge."
         )
-    up = np.bincount(place.reshape(-1), weights=np.where(edges[:, 0] < edges[:, 1], 1, -1))
-    turned = np.flatnonzero(up[place.reshape(-1)] != 0)
-    if len(turned):
+    orientation = np.where(edges[:, 0] < edges[:, 1], 1, -1)
+    imbalance = np.bincount(edge_index.reshape(-1), weights=orientation)
+    inconsistent = np.flatnonzero(imbalance[edge_index.reshape(-1)] != 0)
+    if len(inconsistent):
         raise InputError(
-            f"Mesh: triangles are turned differently, among them triangle "
-            f"{turned[0] % len(triangles)} and a neighbor, so that normals would point in and out. "
-            "Reverse the order of their vertices."
+            "Mesh: triangles are oriented inconsistently, among them triangle "
+            f"{inconsistent[0] % len(triangles)} and a neighbor, so that normals would point in "
+            "and out. Reverse the order of their vertices."
         )
     return triangles
 
 
-def _pieces(
-    enclosing: Facets, vertices: np.ndarray, groups: Mapping[str, np.ndarray]
+def _boundary_pieces(
+    facets: Facets, vertices: np.ndarray, groups: Mapping[str, np.ndarray]
 ) -> dict[str, Facets]:
-    """The facets of each group by the names, and the rest; groups without any are inside."""
-    number = {tuple(sorted(facet)): row for row, facet in enumerate(vertices.tolist())}
-    left = np.ones(len(vertices), dtype=bool)
-    found: dict[str, Facets] = {}
+    """Return the facets of each group by name, and the remaining ones.
+
+    Groups without any boundary facet lie inside the domain and are left out.
+    """
+    index = {tuple(sorted(facet)): row for row, facet in enumerate(vertices.tolist())}
+    is_remaining = np.ones(len(vertices), dtype=bool)
+    pieces: dict[str, Facets] = {}
     for name, group in groups.items():
-        rows = [number.get(tuple(sorted(facet))) for facet in np.asarray(group).tolist()]
-        kept = np.unique([row for row in rows if row is not None]).astype(int)
-        if len(kept):
-            found[name] = enclosing.only(kept)
-            left[kept] = False
-    if left.any():
-        found["surface" if "surface" not in found else "other"] = enclosing.only(left)
+        keys = {tuple(sorted(facet)) for facet in np.asarray(group).tolist()}
+        rows = np.array(sorted(index[key] for key in keys & index.keys()), dtype=int)
+        if len(rows):
+            pieces[name] = facets.select(rows)
+            is_remaining[rows] = False
+    if is_remaining.any():
+        pieces["surface" if "surface" not in pieces else "other"] = facets.select(is_remaining)
     if vertices.shape[1] == 3:
-        found = {name: facets.ordered() for name, facets in found.items()}
-    return found
+        pieces = {name: piece.sorted_by_curve() for name, piece in pieces.items()}
+    return pieces
+
+
+_CELL_DIMENSIONS = {
+    "vertex": 0,
+    "line": 1,
+    "line3": 1,
+    "triangle": 2,
+    "triangle6": 2,
+    "tetra": 3,
+    "tetra10": 3,
+}
+"""Dimensions of the supported cell types of `meshio`; the corners are the first nodes of a cell."""
 
 
 def read_mesh(
@@ -253,15 +259,15 @@ def read_mesh(
     coordinates: tuple[str, ...] | None = None,
     feature_angle: float = 30.0,
 ) -> Mesh:
-    """A domain from a mesh file: `.msh`, `.vtu`, `.stl`, `.obj` and what else `meshio` reads.
+    """Read a domain from a mesh file: `.msh`, `.vtu`, `.stl`, `.obj` or another `meshio` format.
 
     Physical groups of Gmsh become boundary pieces and subdomains of the same names.
 
     **Arguments:**
 
-    - `path`: of the file.
-    - `coordinates`: names of coordinates; x, y, z by default.
-    - `feature_angle`: in degrees; sides that meet at less belong to a curved boundary, see `Mesh`.
+    - `path`: path of the file.
+    - `coordinates`: coordinate names; x, y, z by default.
+    - `feature_angle`: angle in degrees below which two sides form a curved boundary, see `Mesh`.
 
     **Example:**
 
@@ -273,6 +279,32 @@ def read_mesh(
     1.0
     ```
     """
+    mesh = _read_meshio(path)
+    points = np.asarray(mesh.points, dtype=float)
+    if points.shape[1] == 3 and np.ptp(points[:, 2]) == 0.0:
+        points = points[:, :2]
+    for cell_block in mesh.cells:
+        if cell_block.type not in _CELL_DIMENSIONS:
+            raise FileError(
+                f"read_mesh: {str(path)!r} has cells of type {cell_block.type!r}; expected "
+                "triangles, tetrahedra and their sides. Export a mesh of simplices."
+            )
+    top = max((_CELL_DIMENSIONS[cell_block.type] for cell_block in mesh.cells), default=0)
+    if top < 2:
+        raise FileError(f"read_mesh: {str(path)!r} has no triangles or tetrahedra.")
+    cells, cell_tags = _cells_with_tags(mesh, top)
+    groups, subdomains = {}, {}
+    # A surface in space has no boundary and encloses a single domain.
+    if top == points.shape[1]:
+        sides, side_tags = _cells_with_tags(mesh, top - 1)
+        names = _group_names(mesh, top - 1, side_tags)
+        groups = {name: sides[side_tags == tag] for tag, name in names.items()}
+        names = _group_names(mesh, top, cell_tags)
+        subdomains = {name: np.flatnonzero(cell_tags == tag) for tag, name in names.items()}
+    return Mesh(points, cells, groups, subdomains, coordinates, feature_angle)
+
+
+def _read_meshio(path: str | Path) -> Any:
     try:
         import meshio
     except ImportError as error:
@@ -280,59 +312,26 @@ def read_mesh(
     if not Path(path).is_file():
         raise FileError(f"read_mesh: there is no file {str(path)!r}.")
     try:
-        # To tell text from binary STL it multiplies what may be letters.
+        # The detection of binary STL files overflows on text files and warns about it.
         with warnings.catch_warnings(action="ignore"):
-            found = meshio.read(path)
+            return meshio.read(path)
     except (SystemExit, Exception) as error:  # some of its readers end the program
         raise FileError(f"read_mesh: {str(path)!r} cannot be read as a mesh: {error}") from error
-    points = np.asarray(found.points, dtype=float)
-    if points.shape[1] == 3 and np.ptp(points[:, 2]) == 0.0:
-        points = points[:, :2]
-    tags = found.cell_data.get("gmsh:physical")
-    names = {(int(t), int(d)): name for name, (t, d) in found.field_data.items()}
-    by_dimension: dict[int, list[tuple[np.ndarray, np.ndarray]]] = {1: [], 2: [], 3: []}
-    for i, block in enumerate(found.cells):
-        kind = _KINDS.get(block.type)
-        if kind is None and block.type != "vertex":
-            raise FileError(
-                f"read_mesh: {str(path)!r} has cells of type {block.type!r}; expected triangles, "
-                "tetrahedra and their sides. Export a mesh of simplices."
-            )
-        if kind is not None:
-            tag = np.zeros(len(block.data), int) if tags is None else np.asarray(tags[i])
-            by_dimension[kind].append((np.asarray(block.data)[:, : kind + 1], tag))
-    top = max((d for d, blocks in by_dimension.items() if blocks), default=0)
-    if top < 2:
-        raise FileError(f"read_mesh: {str(path)!r} has no triangles or tetrahedra.")
-    cells, cell_tags = _joined(by_dimension[top])
-    sides, side_tags = _joined(by_dimension[top - 1]) if top == points.shape[1] else ((), ())
-
-    def named(tag: int, dimension: int) -> str:
-        return names.get((tag, dimension), f"group {tag}")
-
-    groups = {
-        named(int(tag), top - 1): sides[side_tags == tag] for tag in np.unique(side_tags) if tag
-    }
-    parts = {
-        named(int(tag), top): np.flatnonzero(cell_tags == tag)
-        for tag in np.unique(cell_tags)
-        if tag and top == points.shape[1]
-    }
-    return Mesh(points, cells, groups, parts, coordinates, feature_angle)
 
 
-_KINDS = {
-    "line": 1,
-    "line3": 1,
-    "triangle": 2,
-    "triangle6": 2,
-    "tetra": 3,
-    "tetra10": 3,
-}
-"""Dimensions of cells; those with nodes on their edges begin with their corners."""
+def _cells_with_tags(mesh: Any, dimension: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the corners of all cells of a dimension, and their physical tags (0 if untagged)."""
+    cells, tags = [np.zeros((0, dimension + 1), int)], [np.zeros(0, int)]
+    tags_by_block = mesh.cell_data.get("gmsh:physical")
+    for i, cell_block in enumerate(mesh.cells):
+        if _CELL_DIMENSIONS[cell_block.type] == dimension:
+            cells.append(np.asarray(cell_block.data)[:, : dimension + 1])
+            untagged = np.zeros(len(cell_block.data), int)
+            tags.append(untagged if tags_by_block is None else np.asarray(tags_by_block[i]))
+    return np.concatenate(cells), np.concatenate(tags)
 
 
-def _joined(blocks: list[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
-    if not blocks:
-        return np.zeros((0, 1), int), np.zeros(0, int)
-    return np.concatenate([cells for cells, _ in blocks]), np.concatenate([t for _, t in blocks])
+def _group_names(mesh: Any, dimension: int, tags: np.ndarray) -> dict[int, str]:
+    """Return the name of each physical group of a dimension by its tag."""
+    names = {int(tag): name for name, (tag, d) in mesh.field_data.items() if d == dimension}
+    return {int(tag): names.get(int(tag), f"group {tag}") for tag in np.unique(tags) if tag}

@@ -1,4 +1,4 @@
-"""Polygons."""
+"""Polygons, and the base class of domains enclosed by facets."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -6,19 +6,20 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from kernelpde.checking import listed, numbers, shown, whole_number
+from kernelpde.checking import check_integer, require, to_float_array
 from kernelpde.errors import InputError
 from kernelpde.geometry._domain import AbstractDomain
-from kernelpde.geometry._facets import Facets
-from kernelpde.geometry._region import Patch, Space
+from kernelpde.geometry._facets import Facets, facet_normals
+from kernelpde.geometry._region import Patch
+from kernelpde.geometry._space import make_space
 
 
-class Faceted(AbstractDomain):
-    """What segments or triangles enclose."""
+class FacetedDomain(AbstractDomain):
+    """A domain enclosed by segments or triangles."""
 
-    fills_its_bounds = False
+    is_box = False
     _facets: Facets
-    _named: Mapping[str, Facets]
+    _pieces: Mapping[str, Facets]
 
     @property
     def bounds(self):
@@ -28,45 +29,45 @@ class Faceted(AbstractDomain):
         return self._facets.signed_distances(points)
 
     def contains(self, points):
-        return self._facets.encloses(points)
+        return self._facets.contains(points)
 
     @property
-    def bulge(self):
-        return self._facets.bulge
+    def faceting_error(self):
+        return self._facets.curvature_offset
 
     @property
     def volume(self):
-        return self._facets.enclosed
+        return self._facets.enclosed_measure
 
     @property
-    def pieces(self):
-        return {name: self._piece(name, facets) for name, facets in self._named.items()}
+    def boundary_patches(self):
+        return {name: self._make_patch(name, facets) for name, facets in self._pieces.items()}
 
-    def _piece(self, name: str, facets: Facets) -> Patch:
+    def _make_patch(self, name: str, facets: Facets) -> Patch:
         dimension = facets.corners.shape[2]
         smooth = len(facets.measures) == 1
         return Patch(name, self.space, dimension - 1, facets, facets.surface_area, smooth=smooth)
 
 
-class Polygon(Faceted):
+class Polygon(FacetedDomain):
     """A polygon in the plane, with or without holes: `Polygon([(0, 0), (2, 0), (0, 1)])`.
 
-    Its boundary has the pieces `"outer"`, `"hole 1"`, `"hole 2"` and so on, or those that `names`
-    gives to the edges of the outer curve; `polygon.edge(3)` is a single edge.
+    Its boundary pieces are `"outer"`, `"hole 1"`, `"hole 2"` and so on; with `names`, the outer
+    curve is divided into the named pieces. `polygon.edge(3)` is a single edge.
 
     **Arguments:**
 
-    - `vertices`: of the outer curve, in order, either way round; or a polygon of `shapely`.
-    - `holes`: for each hole its vertices.
-    - `names`: for each edge of the outer curve the piece it belongs to; edge i begins at vertex i.
-    - `coordinates`: their names.
+    - `vertices`: vertices of the outer curve, in either orientation; or a polygon of `shapely`.
+    - `holes`: vertices of each hole.
+    - `names`: name of the piece of each outer edge; edge i starts at vertex i.
+    - `coordinates`: coordinate names.
 
     **Example:**
 
     ```python
     >>> hole = [(0.5, 0.5), (1, 0.5), (1, 0.8)]
     >>> room = kp.Polygon([(0, 0), (2, 0), (2, 1), (0, 1)], holes=[hole])
-    >>> round(room.volume, 3), list(room.pieces)
+    >>> round(room.volume, 3), list(room.boundary_patches)
     (1.925, ['outer', 'hole 1'])
     ```
     """
@@ -81,113 +82,99 @@ class Polygon(Faceted):
         if hasattr(vertices, "exterior"):
             holes = [ring.coords for ring in vertices.interiors]
             vertices = vertices.exterior.coords
-        if len(coordinates) != 2 or coordinates[0] == coordinates[1]:
-            raise InputError(
-                f"Polygon: expected two different coordinate names; got {listed(coordinates)}."
-            )
-        self.space = Space(tuple(coordinates))
-        outer = _ring("vertices", vertices)
-        rings = [outer, *(_ring(f"hole {i + 1}", hole) for i, hole in enumerate(holes))]
-        _check_crossings(rings)
-        around = Facets(*_edges(outer, outwards=True))
-        for i, hole in enumerate(rings[1:]):
-            outside = np.flatnonzero(~around.encloses(hole))
+        self.space = make_space("Polygon", coordinates, 2)
+        outer = _check_ring("vertices", vertices)
+        hole_rings = {f"hole {i + 1}": hole for i, hole in enumerate(holes)}
+        hole_rings = {name: _check_ring(name, hole) for name, hole in hole_rings.items()}
+        _check_crossings([outer, *hole_rings.values()])
+        self._outer = _ring_facets(outer, outward=True)
+        self._pieces = _named_edges(self._outer, names)
+        for name, ring in hole_rings.items():
+            outside = np.flatnonzero(~self._outer.contains(ring))
             if len(outside):
                 raise InputError(
-                    f"Polygon: hole {i + 1} must lie inside of the outer curve; its vertex "
-                    f"{outside[0]} is {hole[outside[0]].tolist()}."
+                    f"Polygon: {name} must lie inside the outer curve; its vertex {outside[0]} is "
+                    f"{ring[outside[0]].tolist()}."
                 )
-        self._outer = around
-        self._named = _named(around, names)
-        for i, hole in enumerate(rings[1:]):
-            self._named[f"hole {i + 1}"] = Facets(*_edges(hole, outwards=False))
-        everything = list(self._named.values())
+            self._pieces[name] = _ring_facets(ring, outward=False)
+        pieces = list(self._pieces.values())
         self._facets = Facets(
-            np.concatenate([each.corners for each in everything]),
-            np.concatenate([each.normals for each in everything]),
+            np.concatenate([piece.corners for piece in pieces]),
+            np.concatenate([piece.normals for piece in pieces]),
         )
 
-    def edge(self, number: int) -> Patch:
-        """The edge of the outer curve that begins at a vertex."""
+    def edge(self, index: int) -> Patch:
+        """Return the edge of the outer curve that starts at a vertex."""
         last = len(self._outer.corners) - 1
-        whole_number("Polygon.edge", "number", number, at_least=0)
-        if number > last:
-            raise InputError(f"Polygon.edge: expected a number from 0 to {last}; got {number}.")
-        return self._piece(f"edge {number}", self._outer.only(np.array([number])))
+        check_integer("Polygon.edge", "index", index, at_least=0)
+        require(index <= last, "Polygon.edge", "index", f"from 0 to {last}", index)
+        return self._make_patch(f"edge {index}", self._outer.select(np.array([index])))
 
     def __repr__(self) -> str:
-        holes = sum(name.startswith("hole ") for name in self._named)
-        more = f", {holes} hole{'s' * (holes > 1)}" if holes else ""
-        return f"Polygon({len(self._outer.corners)} vertices{more})"
+        holes = sum(name.startswith("hole ") for name in self._pieces)
+        suffix = f", {holes} hole{'s' * (holes > 1)}" if holes else ""
+        return f"Polygon({len(self._outer.corners)} vertices{suffix})"
 
 
-def _named(outer: Facets, names: Sequence[str] | None) -> dict[str, Facets]:
+def _named_edges(outer: Facets, names: Sequence[str] | None) -> dict[str, Facets]:
     if names is None:
         return {"outer": outer}
-    edges = len(outer.corners)
-    if isinstance(names, str) or not all(isinstance(name, str) for name in names):
-        raise InputError(f"Polygon: names must be a list of strings; got {shown(names)}.")
-    if len(names) != edges or any(name.startswith("hole ") for name in names):
+    num_edges = len(outer.corners)
+    is_list = not isinstance(names, str) and all(isinstance(name, str) for name in names)
+    require(is_list, "Polygon", "names", "a list of strings", names)
+    is_valid = len(names) == num_edges and not any(name.startswith("hole ") for name in names)
+    expected = f"one name for each of {num_edges} edges, none of them 'hole ...'"
+    require(is_valid, "Polygon", "names", expected, names)
+    labels = np.array(names)
+    return {name: outer.select(np.flatnonzero(labels == name)) for name in dict.fromkeys(names)}
+
+
+def _check_ring(label: str, vertices: Any) -> Float[np.ndarray, "m 2"]:
+    ring = to_float_array("Polygon", label, vertices)
+    if ring.ndim == 2 and len(ring) > 1 and (ring[0] == ring[-1]).all():
+        ring = ring[:-1]
+    is_valid = ring.ndim == 2 and ring.shape[1] == 2 and len(ring) > 2 and np.isfinite(ring).all()
+    require(bool(is_valid), "Polygon", label, "at least three finite points (x, y)", vertices)
+    repeated = np.flatnonzero((ring == np.roll(ring, -1, axis=0)).all(axis=1))
+    if len(repeated):
+        i = repeated[0]
         raise InputError(
-            f"Polygon: expected one name for each of {edges} edges, none of them 'hole ...'; got "
-            f"{listed(names)}."
+            f"Polygon: {label} {i} and the next are the same point, {ring[i].tolist()}. Leave one "
+            "of them out."
         )
-    given = np.array(names)
-    return {name: outer.only(np.flatnonzero(given == name)) for name in dict.fromkeys(names)}
+    return ring
 
 
-def _ring(what: str, vertices: Any) -> Float[np.ndarray, "m 2"]:
-    found = numbers("Polygon", what, vertices)
-    if found.ndim == 2 and len(found) > 1 and (found[0] == found[-1]).all():
-        found = found[:-1]
-    if found.ndim != 2 or found.shape[1] != 2 or len(found) < 3 or not np.isfinite(found).all():
-        raise InputError(
-            f"Polygon: {what} must be at least three finite points (x, y); got {shown(vertices)}."
-        )
-    same = np.flatnonzero((found == np.roll(found, -1, axis=0)).all(axis=1))
-    if len(same):
-        raise InputError(
-            f"Polygon: {what} {same[0]} and the next are the same point, {found[same[0]].tolist()}."
-            " Leave one of them out."
-        )
-    return found
-
-
-def _edges(ring: np.ndarray, outwards: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Corners and normals of the edges of a closed curve; normals out of it, or into it."""
-    after = np.roll(ring, -1, axis=0)
-    area = np.sum(ring[:, 0] * after[:, 1] - ring[:, 1] * after[:, 0])
-    along = after - ring
-    sign = np.sign(area) * (1 if outwards else -1)
-    normals = sign * np.stack([along[:, 1], -along[:, 0]], axis=1)
-    corners = np.stack([ring, after], axis=1)
-    return corners, normals / np.linalg.norm(normals, axis=1, keepdims=True)
+def _ring_facets(ring: np.ndarray, outward: bool) -> Facets:
+    """Return the edges of a closed curve, with outward or inward normals."""
+    following = np.roll(ring, -1, axis=0)
+    area = np.sum(ring[:, 0] * following[:, 1] - ring[:, 1] * following[:, 0])
+    corners = np.stack([ring, following], axis=1)
+    return Facets(corners, np.sign(area) * (1 if outward else -1) * facet_normals(corners))
 
 
 def _check_crossings(rings: Sequence[np.ndarray]) -> None:
-    """No two edges but neighbors may meet."""
-    begin = np.concatenate(rings)
+    """Raise an error if two edges that are not neighbors intersect."""
+    start = np.concatenate(rings)
     end = np.concatenate([np.roll(ring, -1, axis=0) for ring in rings])
-
-    def side(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
-        one, two = b - a, c - a
-        return np.sign(one[..., 0] * two[..., 1] - one[..., 1] * two[..., 0])
-
-    for i in range(len(begin) - 1):
-        a, b, c, d = begin[i], end[i], begin[i + 1 :], end[i + 1 :]
-        near = (np.maximum(c, d) >= np.minimum(a, b)).all(1) & (
-            np.minimum(c, d) <= np.maximum(a, b)
+    for i in range(len(start) - 1):
+        a, b, c, d = start[i], end[i], start[i + 1 :], end[i + 1 :]
+        is_overlapping = (
+            (np.maximum(c, d) >= np.minimum(a, b)) & (np.minimum(c, d) <= np.maximum(a, b))
         ).all(1)
-        neighbor = (c == b).all(1) | (d == a).all(1)
-        others = np.flatnonzero(near & ~neighbor)
-        if not len(others):
-            continue
-        c, d = c[others], d[others]
-        apart = (side(a, b, c) * side(a, b, d) > 0) | (side(c, d, a) * side(c, d, b) > 0)
-        if not apart.all():
-            j = i + 1 + int(others[np.argmin(apart)])
+        is_neighbor = (c == b).all(1) | (d == a).all(1)
+        is_separated = (_side(a, b, c) * _side(a, b, d) > 0) | (_side(c, d, a) * _side(c, d, b) > 0)
+        crossing = np.flatnonzero(is_overlapping & ~is_neighbor & ~is_separated)
+        if len(crossing):
+            j = i + 1 + int(crossing[0])
             raise InputError(
-                f"Polygon: its edges must not cross or touch, but that from {begin[i].tolist()} to "
-                f"{end[i].tolist()} meets that from {begin[j].tolist()} to {end[j].tolist()}. "
-                "Check the order of the vertices."
+                "Polygon: its edges must not cross or touch, but the edge from "
+                f"{start[i].tolist()} to {end[i].tolist()} intersects the edge from "
+                f"{start[j].tolist()} to {end[j].tolist()}. Check the order of the vertices."
             )
+
+
+def _side(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
+    """Return the sign of the orientation of the triangle abc."""
+    ab, ac = b - a, c - a
+    return np.sign(ab[..., 0] * ac[..., 1] - ab[..., 1] * ac[..., 0])

@@ -1,34 +1,44 @@
-"""Point sets in the unit cube."""
+"""Samples of regions, and point sets in the unit cube."""
 
 import math
+from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 
-from kernelpde.checking import did_you_mean
+from kernelpde.checking import check_name
 from kernelpde.errors import InputError
 
 METHODS = ("uniform", "sobol", "halton", "poisson", "grid")
+"""Sampling methods of regions."""
+
+
+class RegionSample(NamedTuple):
+    """Points of a region, with outward unit normals of boundaries and weights of averages."""
+
+    points: Float[np.ndarray, "n d"]
+    normals: Float[np.ndarray, "n d"] | None
+    weights: Float[np.ndarray, "_ _"] | None = None
+
+
+Chart = Callable[[np.ndarray], RegionSample]
+"""A map from the unit cube to points and normals. Partial functions and callable objects, unlike
+local functions, can be pickled together with a region."""
+
+Mask = Callable[[np.ndarray], np.ndarray]
+"""A predicate of points; it must be picklable as well."""
 
 
 def unit_points(
     count: int, dimension: int, method: str, rng: np.random.Generator
 ) -> Float[np.ndarray, "n d"]:
-    """`count` points in the open unit cube.
+    """Draw points in the open unit cube.
 
-    **Arguments:**
-
-    - `count`: how many.
-    - `dimension`: of the cube; 0 gives empty rows.
-    - `method`: `"uniform"` random, `"sobol"` or `"halton"` (both scrambled), `"poisson"` disk, or
-      `"grid"` of cell centers, which needs a whole number of points per axis.
-    - `rng`: the source of randomness.
+    The methods are uniform random, scrambled Sobol, scrambled Halton, Poisson disk, and a grid of
+    cell centers, which requires a whole number of points per axis.
     """
-    if method not in METHODS:
-        raise InputError(
-            f"Unknown sampling method {method!r}; expected one of {METHODS}."
-            f"{did_you_mean(method, METHODS)}"
-        )
+    check_name("sample", "method", method, METHODS)
     if dimension == 0:
         return np.zeros((count, 0))
     if method == "uniform":
@@ -37,7 +47,7 @@ def unit_points(
         return _grid(count, dimension)
     if method == "halton":
         return _halton(count, dimension, rng)
-    # Here and not above: importing scipy.stats takes as long as importing JAX.
+    # A lazy import, because scipy.stats takes as long to import as JAX.
     from scipy.stats import qmc
 
     if method == "sobol":
@@ -47,18 +57,18 @@ def unit_points(
 
 
 def _halton(count: int, dimension: int, rng: np.random.Generator) -> np.ndarray:
-    """Scrambled as in Owen, arXiv:1706.02808: the points of `scipy.stats.qmc.Halton`, to the bit.
+    """Draw scrambled Halton points (Owen, arXiv:1706.02808), bit-identical to `scipy.stats.qmc`.
 
-    The default of every solve, and not worth the second that importing `scipy.stats` takes.
+    This is the default method, so that most runs avoid the slow import of `scipy.stats`.
     """
-    (own,) = rng.spawn(1)
+    (generator,) = rng.spawn(1)
     points = np.zeros((count, dimension))
     for axis, base in enumerate(_primes(dimension)):
-        digits = math.ceil(54 / math.log2(base)) - 1  # of a double
-        permutations = np.tile(np.arange(base), (digits, 1))
+        num_digits = math.ceil(54 / math.log2(base)) - 1  # the precision of a double
+        permutations = np.tile(np.arange(base), (num_digits, 1))
         index, scale = np.arange(count), 1.0
         for permutation in permutations:
-            own.shuffle(permutation)
+            generator.shuffle(permutation)
             index, digit = np.divmod(index, base)
             scale /= base
             points[:, axis] += permutation[digit] * scale
@@ -66,22 +76,22 @@ def _halton(count: int, dimension: int, rng: np.random.Generator) -> np.ndarray:
 
 
 def _primes(count: int) -> list[int]:
-    found: list[int] = []
+    primes: list[int] = []
     candidate = 2
-    while len(found) < count:
-        if all(candidate % prime for prime in found):
-            found.append(candidate)
+    while len(primes) < count:
+        if all(candidate % prime for prime in primes):
+            primes.append(candidate)
         candidate += 1
-    return found
+    return primes
 
 
 def _poisson(disk, count: int, dimension: int, rng: np.random.Generator) -> np.ndarray:
-    # Bridson's algorithm fills to about 0.7 of the densest packing; start above and shrink.
+    # Bridson's algorithm reaches 0.7 of the densest packing, so the first radius is too large.
     radius = 0.85 * count ** (-1 / dimension)
     for _ in range(60):
-        filled = disk(dimension, radius=radius, rng=rng).fill_space()
-        if len(filled) >= count:
-            return filled[rng.permutation(len(filled))[:count]]
+        points = disk(dimension, radius=radius, rng=rng).fill_space()
+        if len(points) >= count:
+            return points[rng.permutation(len(points))[:count]]
         radius *= 0.95
     raise InputError(f"Poisson disk sampling could not place {count} points.")
 
@@ -89,10 +99,10 @@ def _poisson(disk, count: int, dimension: int, rng: np.random.Generator) -> np.n
 def _grid(count: int, dimension: int) -> np.ndarray:
     per_axis = round(count ** (1 / dimension))
     if per_axis**dimension != count:
-        below = math.floor(count ** (1 / dimension))
+        lower = math.floor(count ** (1 / dimension))
         raise InputError(
             f"A grid in {dimension} dimensions has n^{dimension} points; got {count}. "
-            f"Use {below**dimension} or {(below + 1) ** dimension}."
+            f"Use {lower**dimension} or {(lower + 1) ** dimension}."
         )
     axis = (np.arange(per_axis) + 0.5) / per_axis
     return np.stack(np.meshgrid(*[axis] * dimension, indexing="ij"), axis=-1).reshape(-1, dimension)

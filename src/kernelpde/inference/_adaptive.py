@@ -1,4 +1,4 @@
-"""Collocation points where they are needed."""
+"""Adaptive refinement of the collocation points of one condition."""
 
 from collections.abc import Mapping
 from typing import Literal
@@ -8,124 +8,130 @@ import numpy as np
 from jaxtyping import Float
 
 from kernelpde.arrays import Numbers
-from kernelpde.checking import instance, one_of, whole_number
-from kernelpde.deprecation import adapted, warn_moved
+from kernelpde.checking import check_choice, check_instance, check_integer
 from kernelpde.errors import InputError
-from kernelpde.gauss_newton import Solution, check_linear_solver, check_problem, earlier, solve
-from kernelpde.inference._conditioned import Conditioned, conditioned
+from kernelpde.inference._conditioned import condition_on
 from kernelpde.linear_solvers import LinearSolver
-from kernelpde.problem import Collocation, Problem
+from kernelpde.problem import PointSet, Problem
+from kernelpde.solution import Solution, check_linear_solver, check_problem, solve
 
 
-@adapted(earlier)
 def refine(
     problem: Problem,
     points: Mapping[str, int | Numbers],
     *,
     condition: str,
-    to: int,
+    target_count: int,
     rounds: int = 4,
-    by: Literal["residual", "std", "deviation"] = "residual",
+    indicator: Literal["residual", "std"] = "residual",
     candidates: int = 2000,
     seed: int = 0,
     sampling: str = "halton",
     linear_solver: LinearSolver | None = None,
     throw: bool = True,
 ) -> Solution:
-    """Solve with points added round by round where the last solution was worst.
+    """Solve repeatedly and add collocation points where the last solution is least accurate.
 
-    In each round points are taken one by one from many candidates, always the one with the largest
-    product of the residual's size and its posterior standard deviation given the points so far, the
-    new ones included; so they gather where the residual is large and still keep apart (Wenzel,
-    Santin and Haasdonk 2021 analyze such choices).
+    Each round selects points from random candidates. The next point maximizes the product of the
+    squared residual and its posterior variance given all points so far, including new ones. Points
+    therefore concentrate where the residual is large and keep their distance. Wenzel, Santin and
+    Haasdonk (2021) analyze such selections.
 
     **Arguments:**
 
-    - `problem`: with its kernels.
-    - `points`: to begin with, as in `solve`.
-    - `condition`: whose points are added. It must hold on a region to draw from, without normals.
-    - `to`: how many points it has in the end.
-    - `rounds`: in how many rounds they are added.
-    - `by`: `"std"` leaves the size of the residual out.
-    - `candidates`: places to choose from in each round.
+    - `problem`: problem with its kernels.
+    - `points`: initial points, as in `solve`.
+    - `condition`: name of the refined condition. It must hold on a region, without normals or data.
+    - `target_count`: final number of points of the condition.
+    - `rounds`: number of rounds.
+    - `indicator`: `"residual"`, or `"std"` to ignore the residual.
+    - `candidates`: number of candidates in each round.
     - `seed`, `sampling`, `linear_solver`: as in `solve`.
     - `throw`: raise `SolveError` if the last solve does not converge.
 
     **Example:**
 
     ```python
-    >>> finer = kp.refine(problem, points, condition="equation", to=50, rounds=2)
-    >>> len(finer.blocks[0].points)
+    >>> finer = kp.refine(problem, points, condition="equation", target_count=50, rounds=2)
+    >>> len(finer.point_sets[0].points)
     50
     ```
     """
     check_problem("refine", problem)
-    instance("refine", "points", points, Mapping, "a dictionary such as {'equation': 100}")
-    if by == "deviation":
-        warn_moved('refine(by="deviation")', 'refine(by="std")')
-        by = "std"
-    one_of("refine", "by", by, ("residual", "std"))
-    for name, count in (("to", to), ("rounds", rounds), ("candidates", candidates)):
-        whole_number("refine", name, count)
+    check_instance("refine", "points", points, Mapping, "a dictionary such as {'equation': 100}")
+    check_choice("refine", "indicator", indicator, ("residual", "std"))
+    check_integer("refine", "target_count", target_count)
+    check_integer("refine", "rounds", rounds, at_least=1)
+    check_integer("refine", "candidates", candidates)
     check_linear_solver("refine", "linear_solver", linear_solver)
-    number = problem.condition_index(condition)
-    region = problem.conditions[number].region
-    begun = points.get(condition)
-    if begun is None or np.ndim(begun):
-        raise InputError(f"refine: expected a number of points for {condition!r} to begin with.")
-    count = whole_number("refine", f"points[{condition!r}]", begun, at_least=1)
-    if candidates < to - count:
+    index = problem.condition_index(condition)
+    region = problem.conditions[index].region
+    initial = points.get(condition)
+    if initial is None or np.ndim(initial):
+        raise InputError(f"refine: points[{condition!r}] must be the initial number of points.")
+    count = check_integer("refine", f"points[{condition!r}]", initial, at_least=1)
+    num_new = target_count - count
+    if num_new < 1:
         raise InputError(
-            f"refine: {to - count} points cannot be taken from {candidates} candidates. Ask for "
-            "more candidates."
+            f"refine: target_count must exceed the initial number of points, {count}; got "
+            f"{target_count}."
         )
-    if to <= count or rounds < 1:
-        raise InputError(f"refine: nothing to add, from {count} to {to} points in {rounds} rounds.")
-    blocks = problem.collocate(points, seed=seed, sampling=sampling)
+    if candidates < num_new:
+        raise InputError(
+            f"refine: {num_new} points cannot be selected from {candidates} candidates. Increase "
+            "candidates."
+        )
+    point_sets = problem.collocate(points, seed=seed, sampling=sampling)
     rng = np.random.default_rng([seed, 17])
     for stage in range(rounds):
-        solution = solve(problem, blocks, linear_solver=linear_solver, throw=False)
-        places = region.sample(candidates, rng, "halton").points
-        wanted = (to - count) * (stage + 1) // rounds + count - blocks[number].count
-        covariance = _covariance(conditioned(solution), condition, places)
+        solution = solve(problem, point_sets, linear_solver=linear_solver, throw=False)
+        locations = region.sample(candidates, rng, "halton").points
+        stage_count = count + num_new * (stage + 1) // rounds
         weights = np.ones(candidates)
-        if by == "residual":
-            sizes = np.asarray(solution.residual(condition, places))
-            weights = np.linalg.norm(sizes, axis=1) ** 2
-        chosen = _greedy(covariance, weights, wanted)
-        blocks = tuple(
-            _with(block, places[chosen]) if k == number else block for k, block in enumerate(blocks)
+        if indicator == "residual":
+            residual = np.asarray(solution.residual(condition, locations))
+            weights = np.linalg.norm(residual, axis=1) ** 2
+        pivots = _pivoted_cholesky(
+            _residual_covariance(solution, condition, locations),
+            weights,
+            stage_count - point_sets[index].rows_per_equation,
         )
-    return solve(problem, blocks, linear_solver=linear_solver, throw=throw)
+        point_sets = (
+            *point_sets[:index],
+            _append_points(point_sets[index], locations[pivots]),
+            *point_sets[index + 1 :],
+        )
+    return solve(problem, point_sets, linear_solver=linear_solver, throw=throw)
 
 
-def _covariance(known: Conditioned, condition: str, places: np.ndarray) -> np.ndarray:
-    """Of the residual between places, summed over its equations."""
-    batches = known.residual_functionals(condition, places)
-    return np.sum([np.asarray(known.covariance(batch)) for batch in batches], axis=0)
+def _residual_covariance(solution: Solution, condition: str, points: np.ndarray) -> np.ndarray:
+    """Return the posterior covariance of the residual at points, summed over its equations."""
+    gp = condition_on(solution)
+    batches = gp.residual_functionals(condition, points)
+    return np.sum([np.asarray(gp.covariance(batch)) for batch in batches], axis=0)
 
 
-def _greedy(
+def _pivoted_cholesky(
     covariance: Float[np.ndarray, "n n"], weights: Float[np.ndarray, " n"], count: int
 ) -> list[int]:
-    """Pivots of a Cholesky factorization, each with the largest weighted variance that is left."""
-    left = np.diagonal(covariance).copy()
-    factor = np.zeros((len(left), count))
-    chosen: list[int] = []
+    """Return pivots of a Cholesky factorization by the largest weighted conditional variance."""
+    variance = np.diagonal(covariance).copy()
+    factor = np.zeros((len(variance), count))
+    pivots: list[int] = []
     for step in range(count):
-        score = weights * left
-        score[chosen] = -np.inf
+        score = weights * variance
+        score[pivots] = -np.inf
         best = int(np.argmax(score))
         column = covariance[:, best] - factor[:, :step] @ factor[best, :step]
-        factor[:, step] = column / np.sqrt(max(left[best], 1e-300))
-        left = np.maximum(left - factor[:, step] ** 2, 0.0)
-        chosen.append(best)
-    return chosen
+        factor[:, step] = column / np.sqrt(max(variance[best], 1e-300))
+        variance = np.maximum(variance - factor[:, step] ** 2, 0.0)
+        pivots.append(best)
+    return pivots
 
 
-def _with(block: Collocation, places: np.ndarray) -> Collocation:
-    """A block with more points, for a condition without normals and data."""
-    if block.normals is not None or block.data:
+def _append_points(point_set: PointSet, points: np.ndarray) -> PointSet:
+    """Append points to the point set of a condition without normals and data."""
+    if point_set.normals is not None or point_set.data:
         raise InputError("refine: points cannot be added to a condition with normals or data.")
-    noise = jnp.concatenate([block.noise, jnp.full(len(places), block.noise[0])])
-    return Collocation(jnp.concatenate([block.points, jnp.asarray(places)]), None, {}, noise)
+    noise = jnp.concatenate([point_set.noise, jnp.full(len(points), point_set.noise[0])])
+    return PointSet(jnp.concatenate([point_set.points, jnp.asarray(points)]), None, {}, noise)

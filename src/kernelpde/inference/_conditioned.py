@@ -1,215 +1,279 @@
-"""A Gaussian process conditioned on linearized conditions, at one solution."""
+"""A Gaussian process conditioned on the linearized conditions at one solution."""
 
+from dataclasses import dataclass
 from itertools import pairwise
 
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from kernelpde.arrays import Numbers, array
+from kernelpde.arrays import Numbers, to_array
+from kernelpde.compiling import compiled
 from kernelpde.errors import InputError, SolveError
-from kernelpde.functionals import Functionals, Term, gram_diagonal
-from kernelpde.gauss_newton import Solution
-from kernelpde.inference._compiled import (
-    chunks,
-    conditioned_at,
-    covariance_of,
-    surprise_of,
-    variance_of,
-)
-from kernelpde.inference._compressed import Compressed, compressed, compressed_variance, pivots
+from kernelpde.functionals import Functionals, Kernels, Term, evaluate_jets, gram_diagonal
+from kernelpde.inference._compressed import compress_posterior, compressed_variance, select_inducing
 from kernelpde.linear_solvers import (
     AbstractLinearSolution,
+    AbstractLinearSolverState,
     Automatic,
     DenseSolution,
-    Local,
-    chosen,
+    LocalExpansion,
+    choose_solver,
 )
-from kernelpde.problem import Collocation, LinearizedProblem, Problem, linearized
+from kernelpde.problem import LinearSystem, PointSet, Problem, Residual, linearized
+from kernelpde.solution import Solution
 
 _CHUNK = 1024
 """Number of functionals conditioned at a time."""
 
-_MANY = 2
-"""Functionals per row from which on pivots are worth their cost."""
+_COMPRESS_ABOVE = 2
+"""Number of functionals per row above which inducing functionals pay off."""
 
-_SOME = 64
-"""Number of functionals examined first, to decide how many pivots are needed."""
+_PROBE_SIZE = 64
+"""Number of functionals from which the required number of inducing functionals is estimated."""
 
-_ACCEPTED = 0.01
-"""An error bound beyond this part of a standard deviation sends a functional the exact way."""
+_MAX_RELATIVE_ERROR = 0.01
+"""Largest relative error bound of an approximated standard deviation. Above it, the standard
+deviation is computed exactly."""
 
 
-class Conditioned:
-    """Fields and numbers as a Gaussian process conditioned on the linearized conditions.
+@dataclass(frozen=True, eq=False, repr=False)
+class ConditionedGP:
+    """Fields and parameters as a Gaussian process conditioned on the linearized conditions.
 
     With Φ the conditions linearized at the solution and P = κ(Φ, Φ) + Σ, functionals Ψ have the
     covariance κ(Ψ, Ψ) - κ(Ψ, Φ) P⁻¹ κ(Φ, Ψ) around their values at the solution. For linear
-    conditions this is the posterior; otherwise it is Laplace's approximation to it.
+    conditions this is the posterior, otherwise its Laplace approximation.
 
     **Attributes:**
 
-    - `solution`: its center.
-    - `amplitude`: what all prior standard deviations are multiplied by.
+    - `solution`: solution at which the conditions are linearized.
+    - `amplitude`: factor on all prior standard deviations.
     """
 
-    def __init__(
-        self,
-        solution: Solution,
-        rows: LinearizedProblem,
-        solved: AbstractLinearSolution,
-        amplitude: float,
-    ):
-        self.solution = solution
-        self.amplitude = amplitude
-        self._rows = rows
-        self._solved = solved
+    solution: Solution
+    _system: LinearSystem
+    _linear_solution: AbstractLinearSolution
+    amplitude: float
 
     @property
     def size(self) -> int:
-        """How many rows it is conditioned on."""
-        return len(self._rows.rhs)
+        """Number of rows of the linearized conditions."""
+        return len(self._system.rhs)
 
     @property
     def chi_squared(self) -> dict[str, float]:
-        """For each condition with noise, the mean square of its residual over noise.
-
-        At a solution a residual is that of its linearization.
-        """
-        problem = self.solution.problem
-        missed = np.asarray(self._rows.rhs - self._solved.fitted)
-        squares = missed**2 / np.maximum(np.asarray(self._rows.variance), 1e-300)
-        ends = np.cumsum([0, *(len(stack) for stack in self._rows.stacks)])
+        """Mean of (residual / noise)² for each condition with noise."""
+        system = self._system
+        residuals = np.asarray(system.rhs - self._linear_solution.row_values)
+        squares = residuals**2 / np.maximum(np.asarray(system.variance), 1e-300)
+        bounds = pairwise(np.cumsum([0, *map(len, system.stacks)]))
         return {
-            condition.name: float(np.mean(squares[a:b]))
-            for condition, (a, b) in zip(problem.conditions, pairwise(ends), strict=True)
-            if np.any(condition.noise_level > 0)
+            condition.name: float(np.mean(squares[start:stop]))
+            for condition, (start, stop) in zip(
+                self.solution.problem.conditions, bounds, strict=True
+            )
+            if np.any(condition.noise_std > 0)
         }
 
     @property
-    def surprise(self) -> dict[str, float]:
-        """For each condition with data and noise, how far data are from what all else says of them.
+    def loo_chi_squared(self) -> dict[str, float]:
+        """Leave-one-out chi-squared of each condition with data and noise.
 
-        The mean of (yᵢ - μᵢ)² / σᵢ², with each datum left out in turn and predicted with mean μᵢ
-        and variance σᵢ², its noise included: 1 where noise and kernels are right.
+        The mean of (yᵢ - μᵢ)² / σᵢ², with μᵢ and σᵢ² the mean and variance of datum i given all
+        others, noise included.
         """
-        problem, found = self.solution.problem, {}
-        for number, condition in enumerate(problem.conditions):
-            if condition.data and np.any(condition.noise_level > 0):
-                kernels = self.solution.kernels
-                squares = surprise_of(self._solved, kernels, self._rows, (number,))
-                found[condition.name] = float(squares)
-        return found
+        kernels = self.solution.kernels
+        return {
+            condition.name: float(
+                _loo_chi_squared(self._linear_solution, kernels, self._system, (index,))
+            )
+            for index, condition in enumerate(self.solution.problem.conditions)
+            if condition.data and np.any(condition.noise_std > 0)
+        }
 
     def mean(self, functionals: Functionals) -> Float[Array, " n"]:
-        """What the solution says of each functional."""
-        entries = self.solution.jets(functionals.terms, functionals.points)
-        local = jnp.sum(functionals.coefficients * entries, axis=1)
-        return local.reshape(-1, functionals.width).sum(1)
+        """Return the value of each functional at the solution."""
+        jet_values = self.solution.evaluate_jets(functionals.terms, functionals.points)
+        node_values = jnp.sum(functionals.coefficients * jet_values, axis=1)
+        return node_values.reshape(-1, functionals.num_nodes).sum(1)
 
     def prior_std(self, functionals: Functionals) -> Float[Array, " n"]:
-        """Standard deviation of each functional before any condition."""
+        """Return the prior standard deviation of each functional."""
         return self.amplitude * jnp.sqrt(gram_diagonal(self.solution.kernels, [functionals]))
 
     def covariance(
         self, left: Functionals, right: Functionals | None = None
     ) -> Float[Array, "m n"]:
-        """Posterior covariance between functionals."""
-        right = left if right is None else right
-        found = covariance_of(self._solved, self.solution.kernels, self._rows, left, right)
-        return self.amplitude**2 * found
+        """Return the posterior covariance between functionals."""
+        return self.amplitude**2 * _posterior_covariance(
+            self._linear_solution,
+            self.solution.kernels,
+            self._system,
+            left,
+            left if right is None else right,
+        )
 
     def std(self, functionals: Functionals) -> Float[Array, " n"]:
-        """Posterior standard deviation of each functional.
+        """Return the posterior standard deviation of each functional.
 
-        Of many functionals at once most are seen through a few of them, with an error of less than
-        1% of each standard deviation; the others one by one.
+        With many functionals, most standard deviations are approximated by inducing functionals
+        with a relative error below 1%. The remaining ones are computed exactly.
         """
+        linear_solution = self._linear_solution
+        if not isinstance(linear_solution, DenseSolution):
+            return self.exact_std(functionals)
+        inducing = self._select_inducing(functionals)
+        if inducing is None:
+            return self.exact_std(functionals)
         kernels, count = self.solution.kernels, len(functionals)
-        size = len(self._rows.rhs)
-        few = None
-        dense = isinstance(self._solved, DenseSolution)
-        if dense and count >= _MANY * size and functionals.width == 1:
-            some = functionals[array(np.linspace(0, count - 1, _SOME).astype(int))]
-            prior = jnp.sqrt(gram_diagonal(kernels, [some]))
-            smallest = float(np.quantile(np.asarray(self._one_by_one(some) / prior), 0.05))
-            few = pivots(kernels, functionals, size // 3, (0.3 * _ACCEPTED * smallest) ** 2)
-        if few is None or not isinstance(self._solved, DenseSolution):
-            return self.amplitude * self._one_by_one(functionals)
-        through = compressed(kernels, few, self._rows.batches, self._solved.system)
-        return self.amplitude * self._through(through, functionals)
+        compressed = compress_posterior(
+            kernels, inducing, self._system.batches, linear_solution.factor
+        )
+        variances = [
+            compressed_variance(kernels, compressed, chunk)
+            for chunk in _split_functionals(functionals, 4 * _CHUNK)
+        ]
+        explained, remainder = (
+            np.concatenate(columns)[:count] for columns in zip(*variances, strict=True)
+        )
+        stds = np.sqrt(explained + remainder)
+        inexact = np.flatnonzero(np.sqrt(remainder) > _MAX_RELATIVE_ERROR * stds)
+        if len(inexact):
+            stds[inexact] = np.asarray(self._unit_std(functionals[to_array(inexact)]))
+        return self.amplitude * to_array(stds)
 
     def exact_std(self, functionals: Functionals) -> Float[Array, " n"]:
-        """The same, each by a triangular solve of its own."""
-        return self.amplitude * self._one_by_one(functionals)
+        """Return the posterior standard deviation of each functional by a triangular solve."""
+        return self.amplitude * self._unit_std(functionals)
 
-    def _through(self, few: Compressed, functionals: Functionals) -> Float[Array, " n"]:
-        parts = [
-            compressed_variance(self.solution.kernels, few, part)
-            for part in chunks(functionals, 4 * _CHUNK)
-        ]
+    def _select_inducing(self, functionals: Functionals) -> Functionals | None:
+        """Select inducing functionals, or return `None` if the exact variances are cheaper."""
         count = len(functionals)
-        seen, rest = (np.concatenate([np.asarray(p[k]) for p in parts])[:count] for k in (0, 1))
-        found = np.sqrt(seen + rest)
-        doubtful = np.flatnonzero(np.sqrt(rest) > _ACCEPTED * found)
-        if len(doubtful):
-            found[doubtful] = np.asarray(self._one_by_one(functionals[array(doubtful)]))
-        return array(found)
+        if count < _COMPRESS_ABOVE * self.size or functionals.num_nodes > 1:
+            return None
+        kernels = self.solution.kernels
+        probe = functionals[to_array(np.linspace(0, count - 1, _PROBE_SIZE).astype(int))]
+        prior = jnp.sqrt(gram_diagonal(kernels, [probe]))
+        smallest = float(np.quantile(np.asarray(self._unit_std(probe) / prior), 0.05))
+        tolerance = (0.3 * _MAX_RELATIVE_ERROR * smallest) ** 2
+        return select_inducing(kernels, functionals, self.size // 3, tolerance)
 
-    def _one_by_one(self, functionals: Functionals) -> Float[Array, " n"]:
-        kernels, rows = self.solution.kernels, self._rows
-        if functionals.width > 1:
-            return jnp.sqrt(variance_of(self._solved, kernels, rows, functionals))
-        parts = [
-            variance_of(self._solved, kernels, rows, part) for part in chunks(functionals, _CHUNK)
+    def _unit_std(self, functionals: Functionals) -> Float[Array, " n"]:
+        """Return exact standard deviations for amplitude 1."""
+        chunks = (
+            [functionals] if functionals.num_nodes > 1 else _split_functionals(functionals, _CHUNK)
+        )
+        variances = [
+            _posterior_variance(self._linear_solution, self.solution.kernels, self._system, chunk)
+            for chunk in chunks
         ]
-        return jnp.sqrt(jnp.concatenate(parts)[: len(functionals)])
+        return jnp.sqrt(jnp.concatenate(variances)[: len(functionals)])
 
-    def residual_functionals(self, condition: str, where: Numbers) -> tuple[Functionals, ...]:
-        """A linearized residual at other points, one batch per equation.
+    def residual_functionals(self, condition: str, points: Numbers) -> tuple[Functionals, ...]:
+        """Return a linearized residual at the given points, one batch per equation.
 
-        Not for conditions that use normals or data of their own points.
+        Conditions that use normals or data at the points are not supported.
         """
         problem = self.solution.problem
         residual = problem.residuals[problem.condition_index(condition)]
-        places = array(np.asarray(where, dtype=np.float64))
-        block = Collocation(places, None, {}, jnp.zeros(len(places)))
-        entries = self.solution.jets(residual.nonlinear_terms, places)
-        return linearized((residual,), (block,), (entries,)).batches
+        locations = to_array(np.asarray(points, dtype=np.float64))
+        point_set = PointSet(locations, None, {}, jnp.zeros(len(locations)))
+        jet_values = self.solution.evaluate_jets(residual.nonlinear_terms, locations)
+        return linearized((residual,), (point_set,), (jet_values,)).batches
 
 
-def of_parameter(problem: Problem, name: str) -> Functionals:
-    """The functional that is an unknown number, from what was expected of it."""
-    term = Term(problem.field_index(name), (problem.frame.order(),))
-    place = jnp.zeros((1, len(problem.space.coordinates)))
-    return Functionals(place, jnp.ones((1, 1)), (term,))
+def parameter_functional(problem: Problem, name: str) -> Functionals:
+    """Return the functional of an unknown parameter: its offset from the prior mean."""
+    term = Term(problem.field_index(name), (problem.frame.multi_index(),))
+    point = jnp.zeros((1, len(problem.space.coordinates)))
+    return Functionals(point, jnp.ones((1, 1)), (term,))
 
 
-def conditioned(solution: Solution, *, amplitude: float | None = None) -> Conditioned:
-    """The linearized conditions at a solution, or on the way to one, and what follows from them."""
+def condition_on(solution: Solution, *, amplitude: float | None = None) -> ConditionedGP:
+    """Condition the prior on the conditions linearized at a solution or an iterate."""
     problem = solution.problem
-    if isinstance(solution.expansion, Local):
+    if isinstance(solution.expansion, LocalExpansion):
         raise InputError(
             "posterior: the solution is from the sparse solver, which has no covariances. Solve "
             "with Dense() or LowRank()."
         )
-    plan = chosen(
-        Automatic(nugget=float(solution.nugget), refinement=0),
+    solver_state = choose_solver(
+        Automatic(nugget=float(solution.nugget), refinement_sweeps=0),
         problem.kernels,
         problem.residuals,
-        solution.blocks,
+        solution.point_sets,
         needs=frozenset({"covariance"}),
-    ).plan
-    rows, solved, likely = conditioned_at(
-        problem.residuals, problem.kernels, solution.blocks, solution.expansion, plan
+    ).solver_state
+    system, linear_solution, likely_amplitude = _linearize_and_solve(
+        problem.residuals, problem.kernels, solution.point_sets, solution.expansion, solver_state
     )
-    if not bool(solved.usable):
+    if not bool(linear_solution.succeeded):
         raise SolveError(
-            f"posterior: {solved.result} {len(rows.rhs)} conditions, nugget "
-            f"{float(solved.nugget):.1e}.",
+            f"posterior: {linear_solution.result} {len(system.rhs)} conditions, nugget "
+            f"{float(linear_solution.nugget):.1e}.",
             solution,
         )
     if amplitude is None:
-        noisy = bool(np.any(np.asarray(rows.variance) > 0))
-        amplitude = 1.0 if noisy else float(likely)
-    return Conditioned(solution, rows, solved, amplitude)
+        has_noise = bool(np.any(np.asarray(system.variance) > 0))
+        amplitude = 1.0 if has_noise else float(likely_amplitude)
+    return ConditionedGP(solution, system, linear_solution, amplitude)
+
+
+def _split_functionals(functionals: Functionals, size: int) -> list[Functionals]:
+    """Split into chunks of equal size, padding the last one with its last functional."""
+    count = len(functionals)
+    size = -(-count // -(-count // size))
+    return [
+        functionals[to_array(np.minimum(np.arange(start, start + size), count - 1))]
+        for start in range(0, count, size)
+    ]
+
+
+@compiled
+def _linearize_and_solve(
+    residuals: tuple[Residual, ...],
+    kernels: Kernels,
+    point_sets: tuple[PointSet, ...],
+    expansion: tuple[Functionals, ...],
+    solver_state: AbstractLinearSolverState,
+) -> tuple[LinearSystem, AbstractLinearSolution, Float[Array, ""]]:
+    jet_values = tuple(
+        evaluate_jets(kernels, point_set.points, residual.nonlinear_terms, expansion)
+        for residual, point_set in zip(residuals, point_sets, strict=True)
+    )
+    system = linearized(residuals, point_sets, jet_values)
+    solution = solver_state.solve(kernels, system)
+    return system, solution, jnp.sqrt(solution.quadratic_form(system.rhs) / system.rhs.shape[0])
+
+
+@compiled
+def _loo_chi_squared(
+    solution: AbstractLinearSolution,
+    kernels: Kernels,
+    system: LinearSystem,
+    conditions: tuple[int, ...],
+) -> Float[Array, ""]:
+    loo = solution.leave_one_out(kernels, system, conditions)
+    return jnp.mean(loo.weights**2 / loo.precision)
+
+
+@compiled
+def _posterior_covariance(
+    solution: AbstractLinearSolution,
+    kernels: Kernels,
+    system: LinearSystem,
+    left: Functionals,
+    right: Functionals,
+) -> Float[Array, "m n"]:
+    return solution.covariance(kernels, system, left, right)
+
+
+@compiled
+def _posterior_variance(
+    solution: AbstractLinearSolution,
+    kernels: Kernels,
+    system: LinearSystem,
+    functionals: Functionals,
+) -> Float[Array, " n"]:
+    return solution.variance(kernels, system, functionals)

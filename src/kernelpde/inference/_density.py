@@ -1,15 +1,15 @@
-"""The log density of unknown numbers and hyperparameters given data, as a function for samplers.
+"""Log density of parameters and hyperparameters given data, for samplers.
 
-With numbers and hyperparameters x given, fields are solved for, and the rows of the problem are
-linearized at the solution û(x): a Gaussian density of all right-hand sides b, with covariance
-P = K + Σ + ηD. Of it, the density of data given the equations,
+For parameters and hyperparameters x, the problem is solved and its rows are linearized at the
+solution û(x). All right-hand sides b then have a Gaussian density with covariance P = K + Σ + ηD.
+The likelihood is the density of the data given the equations,
 
     log p(y | equations, x) = -½ (y - μ)ᵀ S⁻¹ (y - μ) - ½ log det 2πS,
 
-with μ and S the mean and covariance of the data's rows given all others: with data last, what the
-last columns of one Cholesky factor say. Fields are integrated out by Laplace's approximation around
-û(x), not around one solution for all x; in x nothing is approximated. Equations are no evidence of
-their own: multiplying one by a function of x changes nothing.
+with μ and S the mean and covariance of the data rows given all other rows. With the data rows last,
+both follow from the last columns of one Cholesky factor. Fields are integrated out by Laplace's
+approximation around û(x) for each x. Nothing is approximated in x. Equations are not evidence:
+multiplying one by a function of x does not change the likelihood.
 """
 
 from collections.abc import Mapping
@@ -19,84 +19,86 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import scipy.linalg
 from jaxtyping import Array, Float
 
-from kernelpde.arrays import array
-from kernelpde.checking import instance, real_number
+from kernelpde.arrays import to_array
+from kernelpde.checking import check_instance, check_real
 from kernelpde.errors import InputError, SolveError
-from kernelpde.functionals import Kernels, gram_diagonal, gram_of_blocks
-from kernelpde.gauss_newton import (
+from kernelpde.functionals import Kernels, block_gram, gram_diagonal
+from kernelpde.inference._conditioned import condition_on, parameter_functional
+from kernelpde.learning import LearningResult, ThetaMap, data_conditions
+from kernelpde.linear_solvers import Dense, DenseState
+from kernelpde.nonlinear import (
     Discretization,
-    Solution,
     default_solver,
     discretize,
-    settled,
-    settled_with_entries,
+    is_converged,
+    solve_for_jets,
 )
-from kernelpde.inference._conditioned import conditioned, of_parameter
-from kernelpde.learning import Learned, Parameters, data_conditions
-from kernelpde.linear_solvers import Dense, DenseState
 from kernelpde.problem import (
-    LinearizedProblem,
+    LinearSystem,
     Parameter,
+    PointSet,
     Problem,
     linearized,
-    numbers_given,
+    parameters_as_inputs,
 )
+from kernelpde.solution import Solution
 
-_STEPS = 50
-"""Steps of the inner iteration; where it has not ended then, the density is 0."""
+_MAX_STEPS = 50
+"""Maximum number of steps of the inner iteration. The density is 0 where it does not converge."""
 
 
 class LogDensity(eqx.Module):
     """log p(x | data) up to a constant, for parameters and, optionally, hyperparameters x.
 
     A function of a vector that supports `jit`, `grad` and `vmap`, and so any sampler written in
-    JAX. Parameters enter as offsets from their prior means, positive ones as offsets of the
-    logarithm from that of the prior median. Hyperparameters enter as logarithms.
+    JAX. Parameters enter as offsets from their prior means, positive ones as logarithms of the
+    ratio to the prior median. Hyperparameters enter as logarithms.
 
     **Attributes:**
 
-    - `names`: of the entries of x.
-    - `mode`, `covariance`: of x by Laplace's approximation, to start and to scale a sampler.
+    - `names`: names of the components of x.
+    - `mode`, `covariance`: Laplace approximation of x, to initialize and scale a sampler.
     """
 
     discretization: Discretization
     start: tuple[Array, ...]
-    hyper: Parameters | None
+    theta_map: ThetaMap | None
     mode: Float[Array, " p"]
     covariance: Float[Array, "p p"]
     std: float
     unknowns: tuple[Parameter, ...] = eqx.field(static=True)
-    data: tuple[int, ...] = eqx.field(static=True)
+    data_condition_indices: tuple[int, ...] = eqx.field(static=True)
     names: tuple[str, ...] = eqx.field(static=True)
 
-    # A function to JAX: equal to itself alone.
+    # Static to JAX, so it is compared by identity.
     __hash__ = object.__hash__
     __eq__ = object.__eq__
 
     def __call__(self, x: Float[Array, " p"]) -> Float[Array, ""]:
-        """The log density; -∞ where there is no solution."""
+        """Return the log density; -∞ where the solve does not converge."""
         return self.prior(x) + self._likelihood(x)
 
     def prior(self, x: Float[Array, " p"]) -> Float[Array, ""]:
-        """log p(x) up to a constant."""
+        """Return log p(x) up to a constant."""
         count = len(self.unknowns)
-        sizes = array([parameter.std for parameter in self.unknowns])
-        found = -0.5 * jnp.sum((x[:count] / sizes) ** 2)
-        return found - 0.5 * jnp.sum(((x - self.mode)[count:] / self.std) ** 2)
+        stds = to_array([parameter.std for parameter in self.unknowns])
+        parameters = -0.5 * jnp.sum((x[:count] / stds) ** 2)
+        return parameters - 0.5 * jnp.sum(((x - self.mode)[count:] / self.std) ** 2)
 
     def likelihood(self, values: Mapping[str, Any]) -> Float[Array, ""]:
-        """log p(data | numbers) up to a constant, for priors of your own.
+        """Return log p(data | parameters) up to a constant, for user-defined priors.
 
         **Arguments:**
 
-        - `values`: all unknown numbers by name, in their own units. Hyperparameters stay.
+        - `values`: value of each parameter by name, in its unit. Hyperparameters stay at the mode.
         """
         expected = [parameter.name for parameter in self.unknowns]
         if set(values) != set(expected):
             raise InputError(
-                f"likelihood: expected a number for each of {expected}; got {list(values)}."
+                f"likelihood: expected a value for each of {expected}; got {list(values)}."
             )
         offsets = [
             jnp.log(jnp.asarray(values[p.name]) / p.mean) if p.positive else values[p.name] - p.mean
@@ -106,137 +108,158 @@ class LogDensity(eqx.Module):
         return self._likelihood(x)
 
     def values(self, x: Float[Array, "*_ p"]) -> dict[str, Float[Array, "*_"]]:
-        """Numbers in their own units, hyperparameters as logarithms, by name."""
-        found = dict(zip(self.names, jnp.moveaxis(x, -1, 0), strict=True))
-        return found | {p.name: p.value(found[p.name]) for p in self.unknowns}
+        """Return parameters in their units and hyperparameters as logarithms, by name."""
+        by_name = dict(zip(self.names, jnp.moveaxis(x, -1, 0), strict=True))
+        return by_name | {p.name: p.value(by_name[p.name]) for p in self.unknowns}
 
     def _likelihood(self, x: Float[Array, " p"]) -> Float[Array, ""]:
-        numbers = {p.name: p.value(x[n]) for n, p in enumerate(self.unknowns)}
-        problem = self.discretization.problem.with_inputs(numbers)
-        parts = self.discretization.parts._replace(residuals=problem.residuals)
-        blocks = parts.blocks
-        if self.hyper is not None:
+        parameters = {p.name: p.value(x[k]) for k, p in enumerate(self.unknowns)}
+        problem = self.discretization.problem.with_inputs(parameters)
+        inputs = self.discretization.solve_inputs._replace(residuals=problem.residuals)
+        if self.theta_map is not None:
             theta = x[len(self.unknowns) :]
-            noises = self.hyper.noises(theta)
-            blocks = tuple(
-                b if s is None else eqx.tree_at(lambda b: b.noise, b, jnp.full(b.count, jnp.exp(s)))
-                for b, s in zip(blocks, noises, strict=True)
+            log_noises = self.theta_map.noises(theta)
+            inputs = inputs._replace(
+                kernels=self.theta_map.kernels(theta),
+                point_sets=tuple(map(_with_log_noise, inputs.point_sets, log_noises)),
             )
-            parts = parts._replace(kernels=self.hyper.kernels(theta), blocks=blocks)
         solver = default_solver(None)
-        iteration, entries = settled_with_entries(
-            parts, solver, self.start, solver.tolerance, _STEPS
+        iteration, jet_values = solve_for_jets(
+            inputs, solver, self.start, solver.tolerance, _MAX_STEPS
         )
-        rows = linearized(parts.residuals, blocks, entries)
-        nugget = self.discretization.plan.solver.nugget
-        found = data_density(parts.kernels, rows, nugget, self.data)
-        good = settled(iteration.code) & jnp.isfinite(found)
-        return jnp.where(good, found, -jnp.inf)
+        system = linearized(inputs.residuals, inputs.point_sets, jet_values)
+        nugget = self.discretization.solver_state.solver.nugget
+        value = log_data_density(inputs.kernels, system, nugget, self.data_condition_indices)
+        is_valid = is_converged(iteration.code) & jnp.isfinite(value)
+        return jnp.where(is_valid, value, -jnp.inf)
 
 
-def data_density(
-    kernels: Kernels, rows: LinearizedProblem, nugget: float, data: tuple[int, ...]
+def _with_log_noise(point_set: PointSet, log_noise: Array | None) -> PointSet:
+    if log_noise is None:
+        return point_set
+    noise = jnp.full(point_set.rows_per_equation, jnp.exp(log_noise))
+    return eqx.tree_at(lambda p: p.noise, point_set, noise)
+
+
+def log_data_density(
+    kernels: Kernels, system: LinearSystem, nugget: float, data: tuple[int, ...]
 ) -> Float[Array, ""]:
-    """log p(data | all other rows), up to a constant."""
-    ours = rows.numbers(data)
-    order = np.concatenate([np.setdiff1d(np.arange(len(rows.rhs)), ours), ours])
-    diagonal = gram_diagonal(kernels, rows.batches) + rows.variance
-    matrix = gram_of_blocks(kernels, rows.batches)[order][:, order]
-    lifted = jnp.where(np.eye(len(order), dtype=bool), (1.0 + nugget) * diagonal[order], matrix)
-    factor = jnp.linalg.cholesky(lifted)
-    missed = jax.scipy.linalg.solve_triangular(factor, rows.rhs[order], lower=True)
-    last = len(order) - len(ours)
-    return -0.5 * jnp.sum(missed[last:] ** 2) - jnp.sum(jnp.log(jnp.diagonal(factor)[last:]))
+    """Return log p(data | all other rows) up to a constant."""
+    data_rows = system.row_indices(data)
+    order = np.concatenate([np.setdiff1d(np.arange(len(system.rhs)), data_rows), data_rows])
+    diagonal = gram_diagonal(kernels, system.batches) + system.variance
+    matrix = block_gram(kernels, system.batches)[order][:, order]
+    matrix = jnp.where(np.eye(len(order), dtype=bool), (1.0 + nugget) * diagonal[order], matrix)
+    factor = jnp.linalg.cholesky(matrix)
+    whitened = jax.scipy.linalg.solve_triangular(factor, system.rhs[order], lower=True)
+    start = len(order) - len(data_rows)
+    return -0.5 * jnp.sum(whitened[start:] ** 2) - jnp.sum(jnp.log(jnp.diagonal(factor)[start:]))
 
 
-def log_density(found: Solution | Learned, *, hyperparameters: float | None = None) -> LogDensity:
-    """The log density of the unknown numbers of a problem given its data, for samplers.
+def log_density(
+    result: Solution | LearningResult, *, hyperparameters: float | None = None
+) -> LogDensity:
+    """Return the log density of the parameters of a problem given its data, for samplers.
 
     **Arguments:**
 
-    - `found`: where to start, a solution or the result of `learn`. With `StudentT` noise each datum
-      keeps the weight that it has there.
-    - `hyperparameters`: if given, learned hyperparameters are included, with Gaussian priors on
-      their logarithms, centered at those of `found` with this standard deviation.
+    - `result`: solution or result of `learn` at which the Laplace approximation is computed. With
+      `StudentT` noise each datum keeps its weight in this solution.
+    - `hyperparameters`: standard deviation of Gaussian priors on the logarithms of the
+      hyperparameters, centered at their values in `result`. If given, the trainable hyperparameters
+      are included.
 
     **Example:**
 
     ```python
-    >>> density = kp.log_density(found)
+    >>> density = kp.log_density(inverse_result)
     >>> bool(density(jnp.array([1.5])) > density(jnp.array([2.5])))
     True
     ```
     """
-    instance("log_density", "found", found, (Solution, Learned), "what solve or learn has returned")
-    solution = found.solution if isinstance(found, Learned) else found
+    check_instance(
+        "log_density", "result", result, (Solution, LearningResult), "the result of solve or learn"
+    )
+    solution = result.solution if isinstance(result, LearningResult) else result
     problem = solution.problem
     if hyperparameters is not None:
-        real_number("log_density", "hyperparameters", hyperparameters, above=0)
+        check_real("log_density", "hyperparameters", hyperparameters, greater_than=0)
     if not solution.converged:
-        raise SolveError(f"log_density: the solution did not converge. {solution.reason}", solution)
-    names = data_conditions(problem)
-    if not names or not (problem.parameters or hyperparameters):
-        raise InputError(
-            "log_density: expected a problem with noisy data and unknown numbers (Parameter), or "
-            "hyperparameters=1.0 for those of the kernels; got "
-            f"{'no data' if not names else 'no unknown number'}."
+        raise SolveError(
+            f"log_density: the solution did not converge. {solution.message}", solution
         )
-    given = numbers_given(problem)
-    best = conditioned(solution)
-    blocks = solution.blocks
-    plan = Dense(nugget=float(solution.nugget), refinement=0)
-    discretization = discretize(given, blocks, linear_solver=plan)
-    assert isinstance(discretization.plan, DenseState)
-    hyper, theta, spread = None, np.zeros(0), np.zeros((0, 0))
+    data_names = data_conditions(problem)
+    if not data_names or not (problem.parameters or hyperparameters):
+        raise InputError(
+            "log_density: expected a problem with noisy data and unknown parameters (Parameter), "
+            "or hyperparameters=1.0 to include the kernel hyperparameters; got "
+            f"{'no data' if not data_names else 'no unknown parameter'}."
+        )
+    forward = parameters_as_inputs(problem)
+    discretization = discretize(
+        forward,
+        solution.point_sets,
+        linear_solver=Dense(nugget=float(solution.nugget), refinement_sweeps=0),
+    )
+    assert isinstance(discretization.solver_state, DenseState)
+    mean, covariance = _laplace_parameters(solution)
+    theta_map, theta, names = None, np.zeros(0), [p.name for p in problem.parameters]
     if hyperparameters is not None:
-        hyper = Parameters.of(given.kernels, given.noises)
-        theta = hyper.vector
-        spread = np.eye(len(theta)) * hyperparameters**2
-        if isinstance(found, Learned) and found.covariance is not None:
-            spread = found.covariance
-    places = [of_parameter(problem, parameter.name) for parameter in problem.parameters]
-    mean = [float(best.mean(place)[0]) for place in places]
-    count = len(mean)
-    covariance = np.zeros((count + len(theta),) * 2)
-    for i, left in enumerate(places):
-        for j, right in enumerate(places):
-            covariance[i, j] = float(best.covariance(left, right)[0, 0])
-    covariance[count:, count:] = spread
+        theta_map = ThetaMap.of(forward.kernels, forward.noises)
+        theta = theta_map.vector
+        theta_covariance = np.eye(len(theta)) * hyperparameters**2
+        if isinstance(result, LearningResult) and result.covariance is not None:
+            theta_covariance = result.covariance
+        covariance = scipy.linalg.block_diag(covariance, theta_covariance)
+        names += _hyperparameter_names(theta_map, forward)
     return LogDensity(
         discretization,
-        _entries(solution, given, discretization),
-        hyper,
-        array(np.concatenate([mean, theta])),
-        array(covariance),
+        _jet_values(solution, forward, discretization),
+        theta_map,
+        to_array(np.concatenate([mean, theta])),
+        to_array(covariance),
         1.0 if hyperparameters is None else float(hyperparameters),
         problem.parameters,
-        tuple(problem.condition_index(name) for name in names),
-        (*(p.name for p in problem.parameters), *_names(hyper, given)),
+        tuple(problem.condition_index(name) for name in data_names),
+        tuple(names),
     )
 
 
-def _entries(solution: Solution, given: Problem, at: Discretization) -> tuple[Array, ...]:
-    """The entries of a solution in which the conditions of the other problem are nonlinear."""
-    numbers = [solution.problem.field_index(field.name) for field in given.fields]
+def _laplace_parameters(
+    solution: Solution,
+) -> tuple[Float[np.ndarray, " p"], Float[np.ndarray, "p p"]]:
+    """Return mean and covariance of the parameter offsets in the Laplace approximation."""
+    gp, problem = condition_on(solution), solution.problem
+    functionals = [parameter_functional(problem, p.name) for p in problem.parameters]
+    mean = np.array([float(gp.mean(functional)[0]) for functional in functionals])
+    covariance = [[float(gp.covariance(a, b)[0, 0]) for b in functionals] for a in functionals]
+    return mean, np.reshape(covariance, (len(mean), len(mean)))
+
+
+def _jet_values(
+    solution: Solution, forward: Problem, discretization: Discretization
+) -> tuple[Array, ...]:
+    """Return the jet values of a solution for the nonlinear terms of the forward problem."""
+    indices = [solution.problem.field_index(field.name) for field in forward.fields]
     return tuple(
-        solution.jets(
-            tuple(t._replace(field=numbers[t.field]) for t in residual.nonlinear_terms),
-            block.points,
+        solution.evaluate_jets(
+            tuple(term._replace(field=indices[term.field]) for term in residual.nonlinear_terms),
+            point_set.points,
         )
-        for residual, block in zip(given.residuals, at.blocks, strict=True)
+        for residual, point_set in zip(forward.residuals, discretization.point_sets, strict=True)
     )
 
 
-def _names(hyper: Parameters | None, problem: Problem) -> list[str]:
-    """Names for the entries of θ: field or condition, and what it is of it."""
-    found: list[str] = []
-    for path, leaf in jax.tree_util.tree_leaves_with_path(None if hyper is None else hyper.learned):
+def _hyperparameter_names(theta_map: ThetaMap, problem: Problem) -> list[str]:
+    """Return names for the components of θ, composed of attribute and field or condition."""
+    names: list[str] = []
+    for path, leaf in jax.tree_util.tree_leaves_with_path(theta_map.trainable):
         attributes = [key.name for key in path if isinstance(key, jax.tree_util.GetAttrKey)]
-        numbers = [key.idx for key in path if isinstance(key, jax.tree_util.SequenceKey)]
-        if numbers[0]:
-            own = f"noise of {problem.conditions[numbers[1]].name}"
+        indices = [key.idx for key in path if isinstance(key, jax.tree_util.SequenceKey)]
+        if indices[0]:
+            label = f"noise of {problem.conditions[indices[1]].name}"
         else:
-            own = f"{attributes[-1].lstrip('_')} of {problem.fields[numbers[1]].name}"
-        names = [own] if leaf.size == 1 else [f"{own} {k + 1}" for k in range(leaf.size)]
-        found += [f"{name} ({found.count(name) + 1})" if name in found else name for name in names]
-    return found
+            label = f"{attributes[-1].lstrip('_')} of {problem.fields[indices[1]].name}"
+        labels = [label] if leaf.size == 1 else [f"{label} {k + 1}" for k in range(leaf.size)]
+        names += [f"{name} ({names.count(name) + 1})" if name in names else name for name in labels]
+    return names

@@ -1,4 +1,4 @@
-"""Draws with what is to be said of them."""
+"""Posterior draws of parameters with convergence diagnostics."""
 
 import math
 from dataclasses import dataclass
@@ -7,35 +7,39 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Array, Float
+from scipy.stats import norm
 
-from kernelpde.checking import did_you_mean, listed
+from kernelpde.arrays import to_array
+from kernelpde.checking import did_you_mean, format_names
 from kernelpde.errors import InputError
 from kernelpde.inference._density import LogDensity
-from kernelpde.inference._estimate import tails
+from kernelpde.inference._estimate import interval_levels
+from kernelpde.plotting import plot_samples
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_MIXED, _ENOUGH = 1.01, 100
-"""R-hat above the first, or fewer effective draws per chain than the second, is doubted: the limits
-of Vehtari, Gelman, Simpson, Carpenter and Bürkner (2021)."""
+_MAX_R_HAT, _MIN_ESS_PER_CHAIN = 1.01, 100
+"""Limits of R-hat and of the effective sample size per chain for converged chains, from Vehtari,
+Gelman, Simpson, Carpenter and Bürkner (2021)."""
 
 _QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
+"""Levels at which draws are compared with the Gaussian approximation."""
 
-_FAR = 0.25
-"""Quantiles further apart than this many standard deviations do not agree."""
+_MAX_DISCREPANCY = 0.25
+"""Largest difference of quantiles without a warning, in standard deviations."""
 
 
 @dataclass(frozen=True, eq=False)
 class Samples:
-    """Draws of unknown numbers.
+    """Posterior draws of parameters and hyperparameters.
 
     **Attributes:**
 
-    - `draws`: by name, one row per chain; numbers in their own units, hyperparameters as
+    - `draws`: draws by name, one row per chain. Parameters are in their units, hyperparameters are
       logarithms.
-    - `positions`: the same as vectors, see `LogDensity`.
-    - `density`: what they are drawn from.
+    - `positions`: draws as vectors, see `LogDensity`.
+    - `density`: sampled log density.
     - `divergences`: number of divergent trajectories; should be 0.
     - `evaluations`: number of gradient evaluations.
     """
@@ -47,101 +51,110 @@ class Samples:
     evaluations: int
 
     def __getitem__(self, name: str) -> Float[np.ndarray, " n"]:
-        """All draws of a number."""
+        """Return the draws of all chains."""
         if name not in self.draws:
             raise InputError(
-                f"Samples: unknown number {name!r}; there are {listed(self.draws)}."
+                f"Samples: unknown name {name!r}; expected one of {format_names(self.draws)}."
                 f"{did_you_mean(name, list(self.draws))}"
             )
         return self.draws[name].reshape(-1)
 
     @cached_property
     def r_hat(self) -> dict[str, float]:
-        """Rank-normalized split R-hat: near 1 if the chains have mixed."""
+        """Rank-normalized split R-hat by name: near 1 if the chains have mixed."""
         from blackjax.diagnostics import rhat
 
-        return {name: float(rhat(each)) for name, each in self.draws.items()}
+        return {name: float(rhat(draws)) for name, draws in self.draws.items()}
 
     @cached_property
-    def effective(self) -> dict[str, float]:
-        """Effective sample size, the smaller of those of bulk and tails."""
+    def effective_sample_size(self) -> dict[str, float]:
+        """Smaller one of bulk and tail effective sample size, by name."""
         from blackjax.diagnostics import ess_bulk, ess_tail
 
         return {
-            name: min(float(ess_bulk(each)), float(ess_tail(each)))
-            for name, each in self.draws.items()
+            name: min(float(ess_bulk(draws)), float(ess_tail(draws)))
+            for name, draws in self.draws.items()
         }
 
     def quantile(self, name: str, level: float) -> float:
-        """What a number is below with a given probability."""
+        """Return a quantile of a parameter."""
         return float(np.quantile(self[name], level))
 
     def interval(self, name: str, level: float = 0.95) -> tuple[float, float]:
-        """The central credible interval of a given probability."""
-        low, high = tails(level)
+        """Return the central credible interval with the given probability."""
+        low, high = interval_levels(level)
         return self.quantile(name, low), self.quantile(name, high)
 
     @cached_property
-    def from_laplace(self) -> dict[str, float]:
-        """By name how far quantiles are from those of the Gaussian approximation, in its standard
-        deviations; the largest of five, from 5% to 95%."""
-        from scipy.stats import norm
+    def laplace_discrepancy(self) -> dict[str, float]:
+        """Largest difference of quantiles between draws and Gaussian approximation, by name.
 
+        In standard deviations of the approximation, over five levels from 5% to 95%.
+        """
         x = np.asarray(self.positions).reshape(-1, len(self.density.names))
         scores = (x - np.asarray(self.density.mode)) / np.sqrt(np.diag(self.density.covariance))
-        found = np.quantile(scores, _QUANTILES, axis=0) - norm.ppf(_QUANTILES)[:, None]
-        return dict(zip(self.density.names, np.abs(found).max(0).tolist(), strict=True))
+        differences = np.quantile(scores, _QUANTILES, axis=0) - norm.ppf(_QUANTILES)[:, None]
+        return dict(zip(self.density.names, np.abs(differences).max(0).tolist(), strict=True))
 
     @property
     def converged(self) -> bool:
-        """Whether the chains agree, are long enough, and have no divergences."""
-        chains = len(self.positions)
-        return (
-            self.divergences == 0
-            and max(self.r_hat.values()) <= _MIXED
-            and min(self.effective.values()) >= _ENOUGH * chains
-        )
+        """True if the chains agree, are long enough, and have no divergences."""
+        return not self._convergence_warnings()
 
     @property
-    def doubts(self) -> str:
-        """Reasons to doubt the draws or the Gaussian approximation; empty if there are none."""
-        found = []
-        chains = len(self.positions)
-        worst = max(self.r_hat, key=self.r_hat.__getitem__)
-        if not self.r_hat[worst] <= _MIXED:
-            found.append(
-                f"Chains do not agree: R-hat of {worst} is {self.r_hat[worst]:.3f}, expected at "
-                f"most {_MIXED}. Draw more."
+    def warnings(self) -> str:
+        """Reasons to distrust the draws or the Gaussian approximation; empty if there are none."""
+        messages = self._convergence_warnings()
+        discrepancies = ", ".join(
+            f"{name} {value:.2g}"
+            for name, value in self.laplace_discrepancy.items()
+            if value > _MAX_DISCREPANCY
+        )
+        if discrepancies:
+            messages.append(
+                "Not Gaussian: quantiles of draws and of posterior(...) differ by more than "
+                f"{_MAX_DISCREPANCY} standard deviations: {discrepancies}. Use the draws."
             )
-        fewest = min(self.effective, key=self.effective.__getitem__)
-        if not self.effective[fewest] >= _ENOUGH * chains:
-            found.append(
-                f"There are {self.effective[fewest]:.0f} effective draws of {fewest}, expected at "
-                f"least {_ENOUGH * chains}. Draw more."
+        return " ".join(messages)
+
+    def _convergence_warnings(self) -> list[str]:
+        messages = []
+        min_ess = _MIN_ESS_PER_CHAIN * len(self.positions)
+        worst = max(self.r_hat, key=self.r_hat.__getitem__)
+        if not self.r_hat[worst] <= _MAX_R_HAT:
+            messages.append(
+                f"Chains do not agree: R-hat of {worst} is {self.r_hat[worst]:.3f}, expected at "
+                f"most {_MAX_R_HAT}. Increase draws."
+            )
+        fewest = min(self.effective_sample_size, key=self.effective_sample_size.__getitem__)
+        if not self.effective_sample_size[fewest] >= min_ess:
+            messages.append(
+                f"The effective sample size of {fewest} is "
+                f"{self.effective_sample_size[fewest]:.0f}, expected at least {min_ess}. Increase "
+                "draws."
             )
         if self.divergences:
-            found.append(
-                f"{self.divergences} paths were broken off: the density changes too fast there, or "
-                "there is no solution."
+            messages.append(
+                f"{self.divergences} trajectories diverged: the density changes too fast there, or "
+                "the solve does not converge."
             )
-        far = {name: size for name, size in self.from_laplace.items() if size > _FAR}
-        if far:
-            shown = ", ".join(f"{name} {size:.2g}" for name, size in far.items())
-            found.append(
-                "Not Gaussian: quantiles are further from those of posterior(...) than "
-                f"{_FAR} standard deviations: {shown}. Trust the draws."
-            )
-        return " ".join(found)
+        return messages
 
     def plot(self) -> "Figure":
-        """Histograms with the Gaussian approximation, and the chains."""
-        from kernelpde.inference._sample_pictures import plot_samples
-
-        return plot_samples(self)
+        """Plot histograms with the Gaussian approximation, and the traces of the chains."""
+        density, levels = self.density, np.linspace(1e-3, 1 - 1e-3, 400)
+        stds = np.sqrt(np.diag(np.asarray(density.covariance)))
+        quantiles = {}
+        for index, name in enumerate(density.names):
+            # The approximation is Gaussian in the coordinates of the density, whose components
+            # depend monotonically on the unknowns: quantiles transform, densities do not.
+            positions = np.tile(np.asarray(density.mode), (len(levels), 1))
+            positions[:, index] += stds[index] * norm.ppf(levels)
+            quantiles[name] = np.asarray(density.values(to_array(positions))[name])
+        return plot_samples({name: self.draws[name] for name in density.names}, levels, quantiles)
 
     def __repr__(self) -> str:
         chains, count = np.shape(self.positions)[:2]
-        r_hat, effective = self.r_hat, self.effective
         width = max(map(len, self.draws))
         lines = [
             f"Samples: {chains} chains of {count} draws, {self.divergences} divergences",
@@ -149,10 +162,11 @@ class Samples:
             f"{'R-hat':>6} {'effective':>9}",
         ]
         for name in self.draws:
-            each = self[name]
+            draws = self[name]
             low, high = self.interval(name)
+            ess = math.floor(self.effective_sample_size[name])
             lines.append(
-                f"  {name:{width}}  {np.mean(each):10.4g} {np.std(each):10.2g} {low:10.4g} "
-                f"{high:10.4g} {r_hat[name]:6.3f} {math.floor(effective[name]):9d}"
+                f"  {name:{width}}  {np.mean(draws):10.4g} {np.std(draws):10.2g} {low:10.4g} "
+                f"{high:10.4g} {self.r_hat[name]:6.3f} {ess:9d}"
             )
-        return "\n".join([*lines, self.doubts] if self.doubts else lines)
+        return "\n".join([*lines, self.warnings] if self.warnings else lines)

@@ -1,4 +1,4 @@
-"""Draws of unknown numbers and hyperparameters by the no-U-turn sampler, through blackjax."""
+"""Posterior sampling of parameters and hyperparameters by the no-U-turn sampler of blackjax."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,21 +9,21 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from kernelpde.arrays import array
-from kernelpde.checking import instance, random_key, whole_number
+from kernelpde.arrays import to_array
+from kernelpde.checking import check_instance, check_integer, check_random_key
 from kernelpde.compiling import compiled
 from kernelpde.errors import InputError, SolveError
-from kernelpde.gauss_newton import Solution
 from kernelpde.inference._density import LogDensity, log_density
 from kernelpde.inference._samples import Samples
-from kernelpde.learning import Learned
+from kernelpde.learning import LearningResult
+from kernelpde.solution import Solution
 
-_ACCEPTED = 0.95
-"""The part of proposals to be accepted, by which steps get their length. In a bent density 0.8
-leaves a third of the effective draws, at the same cost."""
+_TARGET_ACCEPTANCE = 0.95
+"""Acceptance rate to which the step size is adapted. For a curved density, 0.8 gives a third of the
+effective sample size at the same cost."""
 
-_AT_ONCE = 10
-"""Draws between two words of progress."""
+_DRAWS_PER_CALL = 10
+"""Number of draws between two progress records."""
 
 
 @dataclass(frozen=True)
@@ -32,10 +32,10 @@ class SamplingRecord:
 
     **Attributes:**
 
-    - `chain`, `chains`: number of this chain, and of all chains.
-    - `draw`, `draws`: number of its draws so far, and of all its draws, warm-up included.
+    - `chain`, `chains`: index of this chain, counted from 1, and number of chains.
+    - `draw`, `draws`: current and final number of draws of the chain, warm-up included.
     - `divergences`: number of divergent trajectories so far, after the warm-up.
-    - `evaluations`: of density and gradient so far.
+    - `evaluations`: number of density and gradient evaluations so far.
     """
 
     chain: int
@@ -52,16 +52,16 @@ class SamplingRecord:
         )
 
 
-class _Chain(NamedTuple):
-    """Where a chain is, and how its steps are adapted."""
+class _ChainState(NamedTuple):
+    """Sampler state and step-size adaptation of a chain."""
 
     key: PRNGKeyArray
     state: Any
     adaptation: Any
 
 
-class _Drawn(NamedTuple):
-    """What some draws have led to."""
+class _DrawBatch(NamedTuple):
+    """Consecutive draws of a chain."""
 
     positions: Any
     divergent: Any
@@ -73,50 +73,53 @@ def _whitened(density: LogDensity, root: Float[Array, "p p"]) -> Callable:
 
 
 @compiled
-def _begun(density: LogDensity, root: Float[Array, "p p"], z: Float[Array, " p"]):
-    """Density and gradient at a point."""
+def _init_nuts(density: LogDensity, root: Float[Array, "p p"], z: Float[Array, " p"]):
+    """Evaluate density and gradient at a point."""
     from blackjax.mcmc import nuts
 
     return nuts.init(z, _whitened(density, root))
 
 
 @compiled
-def _drawn(
-    density: LogDensity, root: Float[Array, "p p"], chain: _Chain, adapt: Array
-) -> tuple[_Chain, _Drawn]:
-    """Some more draws; the length of steps is adapted, or stays as adapted."""
+def _run_nuts(
+    density: LogDensity, root: Float[Array, "p p"], chain: _ChainState, adapt: Array
+) -> tuple[_ChainState, _DrawBatch]:
+    """Draw a batch; the step size is adapted if `adapt` is true."""
     from blackjax.mcmc import nuts
 
-    _, update, final = _step_lengths()
+    _, update, final = _step_size_adaptation()
     kernel: Callable = nuts.build_kernel()
     function = _whitened(density, root)
     metric = jnp.ones(len(density.mode))
 
-    def draw(chain: _Chain, _: None) -> tuple[_Chain, _Drawn]:
-        key, own = jax.random.split(chain.key)
-        adapted = chain.adaptation
-        length = jnp.where(adapt, jnp.exp(adapted.log_step_size), final(adapted))
-        state, info = kernel(own, chain.state, function, length, metric)
-        moved = update(adapted, info.acceptance_rate)
-        kept = jax.tree.map(lambda a, b: jnp.where(adapt, a, b), moved, adapted)
-        seen = _Drawn(state.position, info.is_divergent, info.num_integration_steps)
-        return _Chain(key, state, kept), seen
+    def draw(chain: _ChainState, _: None) -> tuple[_ChainState, _DrawBatch]:
+        key, draw_key = jax.random.split(chain.key)
+        adaptation = chain.adaptation
+        step_size = jnp.where(adapt, jnp.exp(adaptation.log_step_size), final(adaptation))
+        state, info = kernel(draw_key, chain.state, function, step_size, metric)
+        adaptation = jax.tree.map(
+            lambda new, old: jnp.where(adapt, new, old),
+            update(adaptation, info.acceptance_rate),
+            adaptation,
+        )
+        batch = _DrawBatch(state.position, info.is_divergent, info.num_integration_steps)
+        return _ChainState(key, state, adaptation), batch
 
-    return jax.lax.scan(draw, chain, None, _AT_ONCE)
+    return jax.lax.scan(draw, chain, None, _DRAWS_PER_CALL)
 
 
-def _step_lengths() -> tuple[Callable, Callable, Callable]:
-    """How the length of steps begins, is adapted, and ends."""
+def _step_size_adaptation() -> tuple[Callable, Callable, Callable]:
+    """Return the functions that initialize, update and finalize the step size."""
     try:
         from blackjax.adaptation.step_size import dual_averaging_adaptation
     except ImportError as error:  # pragma: no cover
         raise InputError("sample needs an extra: pip install 'kernelpde[sampling]'.") from error
-    return dual_averaging_adaptation(_ACCEPTED)
+    return dual_averaging_adaptation(_TARGET_ACCEPTANCE)
 
 
 @dataclass
-class _Run:
-    """Draws some at a time, counted and told of."""
+class _Sampler:
+    """Chains of one density, with counters and progress records."""
 
     density: LogDensity
     chains: int
@@ -125,35 +128,53 @@ class _Run:
     divergences: int = 0
     evaluations: int = 0
 
-    def drawn(
-        self, number: int, chain: _Chain, root: Array, some: int, done: int, *, adapt: bool
-    ) -> tuple[_Chain, np.ndarray]:
-        """A chain after some more draws, and these; `done` were there before."""
-        parts = []
-        for start in range(0, some, _AT_ONCE):
-            chain, seen = _drawn(self.density, root, chain, jnp.asarray(adapt))
-            kept = min(_AT_ONCE, some - start)
-            parts.append(np.asarray(seen.positions)[:kept])
-            self.evaluations += int(np.sum(seen.evaluations))
+    def start(self, key: PRNGKeyArray, root: Array, z: Array) -> _ChainState:
+        """Start a chain with the default step size."""
+        initial = _step_size_adaptation()[0](0.5)
+        # Python numbers would be static: each value would compile a new program.
+        adaptation = jax.tree.map(lambda leaf: jnp.asarray(leaf, float), initial)
+        return _ChainState(key, _init_nuts(self.density, root, z), adaptation)
+
+    def start_near_mode(
+        self, normal_key: PRNGKeyArray, key: PRNGKeyArray, root: Array
+    ) -> _ChainState:
+        """Start a chain at a random point of finite density."""
+        z = jax.random.normal(normal_key, (len(root),))
+        chain = self.start(key, root, z)
+        while not bool(jnp.isfinite(chain.state.logdensity)):
+            z = 0.5 * z
+            chain = self.start(key, root, z)
+        return chain
+
+    def draw(
+        self, index: int, chain: _ChainState, root: Array, count: int, done: int, *, adapt: bool
+    ) -> tuple[_ChainState, np.ndarray]:
+        """Return a chain after `count` more draws, and these draws; `done` precede them."""
+        positions = []
+        for start in range(0, count, _DRAWS_PER_CALL):
+            chain, batch = _run_nuts(self.density, root, chain, jnp.asarray(adapt))
+            size = min(_DRAWS_PER_CALL, count - start)
+            positions.append(np.asarray(batch.positions)[:size])
+            self.evaluations += int(np.sum(batch.evaluations))
             if not adapt:
-                self.divergences += int(np.sum(np.asarray(seen.divergent)[:kept]))
+                self.divergences += int(np.sum(np.asarray(batch.divergent)[:size]))
             if self.callback is not None:
-                now = (done + start + kept, self.total, self.divergences, self.evaluations)
-                self.callback(SamplingRecord(number + 1, self.chains, *now))
-        return chain, np.concatenate(parts)
+                progress = (done + start + size, self.total, self.divergences, self.evaluations)
+                self.callback(SamplingRecord(index + 1, self.chains, *progress))
+        return chain, np.concatenate(positions)
 
 
-def _scaled(density: LogDensity, root: Array, drawn: list[np.ndarray]) -> Array:
-    """A root of the covariance of draws, drawn towards the one before where they are few."""
-    seen = np.concatenate(drawn) @ np.asarray(root).T
-    few = 5.0 / (len(seen) + 5.0)
-    spread = np.cov(seen.T).reshape(root.shape)
-    spread = (1 - few) * spread + few * np.asarray(density.covariance)
-    return array(np.linalg.cholesky(spread))
+def _shrunk_covariance_root(density: LogDensity, root: Array, draws: list[np.ndarray]) -> Array:
+    """Return a root of the sample covariance, shrunk towards the Laplace covariance."""
+    offsets = np.concatenate(draws) @ np.asarray(root).T
+    shrinkage = 5.0 / (len(offsets) + 5.0)
+    covariance = np.cov(offsets.T).reshape(root.shape)
+    covariance = (1 - shrinkage) * covariance + shrinkage * np.asarray(density.covariance)
+    return to_array(np.linalg.cholesky(covariance))
 
 
 def sample(
-    found: Solution | Learned | LogDensity,
+    result_or_density: Solution | LearningResult | LogDensity,
     key: PRNGKeyArray,
     *,
     draws: int = 500,
@@ -162,68 +183,60 @@ def sample(
     hyperparameters: float | None = None,
     callback: Callable[[SamplingRecord], None] | None = None,
 ) -> Samples:
-    """Draw unknown numbers from their posterior, not from a Gaussian approximation of it.
+    """Draw parameters from their posterior, without a Gaussian approximation.
 
-    The no-U-turn sampler, started around the solution and scaled by its covariance; after half of
-    the warm-up by that of the draws so far. Fields are integrated out, see `log_density`. Needs the
-    extra `sampling`.
+    Uses the no-U-turn sampler, started near the solution and scaled by the Laplace covariance.
+    After half of the warm-up the covariance of the draws is used. Fields are integrated out, see
+    `log_density`. Requires the extra `sampling`.
 
     **Arguments:**
 
-    - `found`: a solution, the result of `learn`, or a `log_density`.
-    - `key`: the source of randomness.
-    - `draws`, `warmup`: number of draws per chain that are kept, and of warm-up draws before them.
+    - `result_or_density`: a solution, the result of `learn`, or a `log_density`.
+    - `key`: JAX random key.
+    - `draws`, `warmup`: number of draws per chain, and of preceding warm-up draws.
     - `chains`: number of chains, each with a different start.
     - `hyperparameters`: as for `log_density`.
-    - `callback`: called with a `SamplingRecord` as sampling proceeds.
+    - `callback`: function called with a `SamplingRecord` after every few draws.
 
     **Example:**
 
     ```python
-    >>> drawn = kp.sample(found, jax.random.key(0), draws=100, warmup=100, chains=2)
+    >>> samples = kp.sample(inverse_result, jax.random.key(0), draws=100, warmup=100, chains=2)
     ```
     """
-    begin = _step_lengths()[0]
-    random_key("sample", key)
-    whole_number("sample", "draws", draws, at_least=_AT_ONCE)
-    whole_number("sample", "warmup", warmup, at_least=2 * _AT_ONCE)
-    whole_number("sample", "chains", chains, at_least=2)
-    expected = "what solve, learn or log_density has returned"
-    instance("sample", "found", found, (Solution, Learned, LogDensity), expected)
-    density = found
+    _step_size_adaptation()
+    check_random_key("sample", key)
+    check_integer("sample", "draws", draws, at_least=_DRAWS_PER_CALL)
+    check_integer("sample", "warmup", warmup, at_least=2 * _DRAWS_PER_CALL)
+    check_integer("sample", "chains", chains, at_least=2)
+    types = (Solution, LearningResult, LogDensity)
+    expected = "the result of solve, learn or log_density"
+    check_instance("sample", "result_or_density", result_or_density, types, expected)
+    density = result_or_density
     if not isinstance(density, LogDensity):
         density = log_density(density, hyperparameters=hyperparameters)
     elif hyperparameters is not None:
-        raise InputError("sample: hyperparameters are settled by the log_density that is given.")
+        raise InputError("sample: pass hyperparameters to log_density, not to sample.")
     if not bool(jnp.isfinite(density(density.mode))):
         raise SolveError(
-            "sample: there is no density where it is to start. Give log_density a solution that "
-            "has converged."
+            "sample: the density is zero at the mode, where sampling starts. Pass a converged "
+            "solution to log_density."
         )
-
-    def adapting() -> Any:
-        # Arrays, all of them: other numbers would be part of the program.
-        return jax.tree.map(lambda leaf: jnp.asarray(leaf, float), begin(0.5))
-
-    run = _Run(density, chains, warmup + draws, callback)
-    root = array(np.linalg.cholesky(np.asarray(density.covariance)))
-    keys = jax.random.split(key, (chains, 2))
-    first, ended = warmup // 2, []
-    for number in range(chains):
-        z = jax.random.normal(keys[number, 0], (len(root),))
-        state = _begun(density, root, z)
-        while not bool(jnp.isfinite(state.logdensity)):
-            z = 0.5 * z
-            state = _begun(density, root, z)
-        chain = _Chain(keys[number, 1], state, adapting())
-        ended.append(run.drawn(number, chain, root, first, 0, adapt=True))
-    new = _scaled(density, root, [drawn[first // 2 :] for _, drawn in ended])
-    positions = []
-    for number, (chain, drawn) in enumerate(ended):
-        z = array(np.linalg.solve(np.asarray(new), np.asarray(root) @ drawn[-1]))
-        chain = _Chain(chain.key, _begun(density, new, z), adapting())
-        chain, _ = run.drawn(number, chain, new, warmup - first, first, adapt=True)
-        positions.append(run.drawn(number, chain, new, draws, warmup, adapt=False)[1])
-    x = density.mode + np.stack(positions) @ np.asarray(new).T
-    values = {name: np.asarray(each) for name, each in density.values(x).items()}
-    return Samples(values, x, density, run.divergences, run.evaluations)
+    sampler = _Sampler(density, chains, warmup + draws, callback)
+    root = to_array(np.linalg.cholesky(np.asarray(density.covariance)))
+    half, warm_chains, warm_draws = warmup // 2, [], []
+    for index, (normal_key, chain_key) in enumerate(jax.random.split(key, (chains, 2))):
+        chain = sampler.start_near_mode(normal_key, chain_key, root)
+        chain, positions = sampler.draw(index, chain, root, half, 0, adapt=True)
+        warm_chains.append(chain)
+        warm_draws.append(positions)
+    new_root = _shrunk_covariance_root(density, root, [z[half // 2 :] for z in warm_draws])
+    final_draws = []
+    for index, (chain, positions) in enumerate(zip(warm_chains, warm_draws, strict=True)):
+        z = to_array(np.linalg.solve(np.asarray(new_root), np.asarray(root) @ positions[-1]))
+        chain = sampler.start(chain.key, new_root, z)
+        chain, _ = sampler.draw(index, chain, new_root, warmup - half, half, adapt=True)
+        final_draws.append(sampler.draw(index, chain, new_root, draws, warmup, adapt=False)[1])
+    x = density.mode + np.stack(final_draws) @ np.asarray(new_root).T
+    by_name = {name: np.asarray(values) for name, values in density.values(x).items()}
+    return Samples(by_name, x, density, sampler.divergences, sampler.evaluations)

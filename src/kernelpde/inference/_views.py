@@ -1,4 +1,4 @@
-"""A field of a posterior."""
+"""Posteriors of single fields and laws."""
 
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
@@ -7,19 +7,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Complex, Float, PRNGKeyArray
 
-from kernelpde.arrays import Numbers, array
-from kernelpde.checking import finite, numbers, random_key, whole_number
-from kernelpde.deprecation import earlier_names
+from kernelpde.arrays import Numbers, to_array
+from kernelpde.checking import check_finite, check_integer, check_random_key, to_float_array
 from kernelpde.errors import InputError
-from kernelpde.functionals import (
-    Functionals,
-    Term,
-    node_terms,
-)
-from kernelpde.gauss_newton import LawView
+from kernelpde.functionals import Functionals, Term, nodal_terms
 from kernelpde.geometry import Averages
-from kernelpde.inference._estimate import tails
+from kernelpde.inference._estimate import interval_levels
 from kernelpde.problem import Law
+from kernelpde.solution import LawView
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -27,167 +22,174 @@ if TYPE_CHECKING:
     from kernelpde.inference._posterior import Posterior
 
 
-Where = Numbers | Averages
-"""Points with their coordinates on the last axis, or averages."""
+PointsOrAverages = Numbers | Averages
+"""Points with coordinates on the last axis, or averages over regions."""
 
 
-@earlier_names(deviation="std")
 class PosteriorView:
-    """A field, or one of its derivatives, under the posterior."""
+    """Posterior of a field or of one of its derivatives."""
 
-    def __init__(self, owner: "Posterior", term: Term):
-        self._owner = owner
+    def __init__(self, posterior: "Posterior", term: Term):
+        self._posterior = posterior
         self._term = term
         self.offset = 0.0
 
     def d(self, *coordinates: int | str) -> "PosteriorView":
-        """The same for a partial derivative along each coordinate given."""
-        order = self._owner.solution.problem.frame.order(*coordinates)
-        return PosteriorView(self._owner, Term(self._term.field, (order,)))
+        """Return the posterior of the partial derivative with respect to the coordinates."""
+        order = self._posterior.solution.problem.frame.multi_index(*coordinates)
+        return PosteriorView(self._posterior, Term(self._term.field, (order,)))
 
     @property
     def laplacian(self) -> "PosteriorView":
-        """The same for the sum of the second derivatives in space."""
-        frame = self._owner.solution.problem.frame
-        return PosteriorView(self._owner, Term(self._term.field, frame.laplacian))
+        """Posterior of the Laplacian in space."""
+        frame = self._posterior.solution.problem.frame
+        return PosteriorView(self._posterior, Term(self._term.field, frame.laplacian))
 
-    def functionals(self, where: Where | None) -> Functionals:
-        """The values at points, or their averages, as functionals."""
-        if where is None:
-            raise InputError("Expected points for a field; None is for parameters.")
-        if isinstance(where, Averages):
-            points = array(where.points.reshape(-1, where.points.shape[2]))
-            weights = array(where.weights.reshape(-1, 1))
-            return Functionals(points, weights, (self._term,), where.weights.shape[1])
-        places = numbers("posterior", "points", where)
-        finite("posterior", "points", places)
-        dimension = len(self._owner.solution.problem.space.coordinates)
-        if places.ndim < 1 or places.shape[-1] != dimension:
+    def functionals(self, points: PointsOrAverages | None) -> Functionals:
+        """Return the values at points, or averages, as functionals."""
+        if points is None:
+            raise InputError("posterior: expected points for a field, got None.")
+        if isinstance(points, Averages):
+            nodes = to_array(points.points.reshape(-1, points.points.shape[2]))
+            weights = to_array(points.weights.reshape(-1, 1))
+            return Functionals(nodes, weights, (self._term,), points.weights.shape[1])
+        coordinates = to_float_array("posterior", "points", points)
+        check_finite("posterior", "points", coordinates)
+        dimension = len(self._posterior.solution.problem.space.coordinates)
+        if coordinates.ndim < 1 or coordinates.shape[-1] != dimension:
             raise InputError(
                 f"Expected points with {dimension} coordinates on the last axis; "
-                f"got shape {places.shape}."
+                f"got shape {coordinates.shape}."
             )
-        flat = array(places.reshape(-1, dimension))
+        flat = to_array(coordinates.reshape(-1, dimension))
         return Functionals(flat, jnp.ones((len(flat), 1)), (self._term,))
 
-    def shape(self, where: Where | None) -> tuple[int, ...]:
-        """The shape of values at places."""
-        return shape_of(where)
+    def shape(self, points: PointsOrAverages | None) -> tuple[int, ...]:
+        """Return the shape of values at the given points."""
+        return value_shape(points)
 
-    def mean(self, where: Where) -> Float[Array, "*_"]:
-        """What is expected."""
-        return self.offset + self._owner.mean(self.functionals(where)).reshape(self.shape(where))
+    def mean(self, points: PointsOrAverages) -> Float[Array, "*_"]:
+        """Return the posterior mean."""
+        return self.offset + self._posterior.mean(self.functionals(points)).reshape(
+            self.shape(points)
+        )
 
-    def std(self, where: Where) -> Float[Array, "*_"]:
-        """Standard deviation."""
-        return self._owner.std(self.functionals(where)).reshape(self.shape(where))
+    def std(self, points: PointsOrAverages) -> Float[Array, "*_"]:
+        """Return the posterior standard deviation."""
+        return self._posterior.std(self.functionals(points)).reshape(self.shape(points))
 
-    def contraction(self, where: Where) -> Float[Array, "*_"]:
-        """The part of the prior variance that conditions and data have removed: near 0 where they
-        say nothing of the field, near 1 where they determine it."""
-        return self._owner.contraction(self.functionals(where)).reshape(self.shape(where))
+    def contraction(self, points: PointsOrAverages) -> Float[Array, "*_"]:
+        """Return the fraction of the prior variance that conditions and data remove: near 0 where
+        they are uninformative, near 1 where they determine the field."""
+        return self._posterior.contraction(self.functionals(points)).reshape(self.shape(points))
 
     def interval(
-        self, where: Where, level: float = 0.95
+        self, points: PointsOrAverages, level: float = 0.95
     ) -> tuple[Float[Array, "*_"], Float[Array, "*_"]]:
-        """The central credible interval of a given probability, place by place."""
-        functionals, (low, high) = self.functionals(where), tails(level)
-        ends = (self._owner.quantile(functionals, each) for each in (low, high))
-        low, high = (self.offset + end.reshape(self.shape(where)) for end in ends)
+        """Return the pointwise central credible interval with the given probability."""
+        functionals, levels = self.functionals(points), interval_levels(level)
+        quantiles = (self._posterior.quantile(functionals, level) for level in levels)
+        low, high = (self.offset + q.reshape(self.shape(points)) for q in quantiles)
         return low, high
 
-    def covariance(self, where: Where) -> Float[Array, "n n"]:
-        """Between all pairs of places."""
-        return self._owner.covariance(self.functionals(where))
+    def covariance(self, points: PointsOrAverages) -> Float[Array, "n n"]:
+        """Return the posterior covariance between all pairs of points."""
+        return self._posterior.covariance(self.functionals(points))
 
-    def samples(self, where: Where, key: PRNGKeyArray, count: int) -> Float[Array, " s *_"]:
-        """Joint draws, on the first axis."""
-        random_key("samples", key)
-        whole_number("samples", "count", count, at_least=1)
-        drawn = self._owner.draws([self.functionals(where)], key, count)
-        return self.offset + drawn.reshape(count, *self.shape(where))
+    def sample(
+        self, points: PointsOrAverages, key: PRNGKeyArray, count: int
+    ) -> Float[Array, " s *_"]:
+        """Return joint draws, stacked on the first axis."""
+        check_random_key("sample", key)
+        check_integer("sample", "count", count, at_least=1)
+        draws = self._posterior.sample_functionals([self.functionals(points)], key, count)
+        return self.offset + draws.reshape(count, *self.shape(points))
 
 
 class LawPosteriorView(PosteriorView):
-    """A law, or one of its derivatives, under the posterior: a function of its argument."""
+    """Posterior of a law or of one of its derivatives, as a function of its argument."""
 
-    def __init__(self, owner: "Posterior", law: Law, order: int = 0):
-        problem = owner.solution.problem
+    def __init__(self, posterior: "Posterior", law: Law, order: int = 0):
+        problem = posterior.solution.problem
         self._dimension = len(problem.space.coordinates)
-        self._terms = node_terms(problem.field_index(law.name), self._dimension)
-        super().__init__(owner, self._terms[0])
+        self._terms = nodal_terms(problem.field_index(law.name), self._dimension)
+        super().__init__(posterior, self._terms[0])
         self._law, self._order = law, order
         self.offset = 0.0 if order else law.mean
 
     def d(self, *coordinates: int | str) -> "LawPosteriorView":
-        """The same for its derivative, once for each time the argument is named."""
+        """Return the posterior of the derivative; its order is the number of arguments."""
         order = self._order + self._law.argument.order(*coordinates)
-        return LawPosteriorView(self._owner, self._law, order)
+        return LawPosteriorView(self._posterior, self._law, order)
 
     @property
     def laplacian(self) -> "LawPosteriorView":
         name = self._law.argument.name
         return self.d(name, name)
 
-    def shape(self, where: Where | None) -> tuple[int, ...]:
-        return np.shape(np.asarray(where))
+    def shape(self, points: PointsOrAverages | None) -> tuple[int, ...]:
+        return np.shape(np.asarray(points))
 
-    def functionals(self, where: Where | None) -> Functionals:
-        """The values of the law for some arguments, as functionals."""
-        if where is None or isinstance(where, Averages):
-            raise InputError(f"Expected arguments of the law {self._law.name!r}; got {where!r}.")
-        view = self._owner.solution[self._law.name]
+    def functionals(self, points: PointsOrAverages | None) -> Functionals:
+        """Return the values of the law at the given arguments as functionals."""
+        if points is None or isinstance(points, Averages):
+            raise InputError(f"Expected arguments of the law {self._law.name!r}; got {points!r}.")
+        view = self._posterior.solution[self._law.name]
         assert isinstance(view, LawView)
-        flat = view.checked(where).reshape(-1)
-        finite("posterior", "arguments", np.asarray(flat))
+        flat = view.check_range(points).reshape(-1)
+        check_finite("posterior", "arguments", np.asarray(flat))
         basis = self._law.argument.basis(flat, self._order)
         return Functionals(jnp.zeros((len(flat), self._dimension)), basis, self._terms)
 
     def plot(
         self, *, reference: Callable | None = None, units: Mapping[str, str] | None = None
     ) -> "Figure":
-        """Draw the law with its 95% band where conditions ask for it."""
-        view = self._owner.solution[self._law.name]
+        """Plot the law with its 95% band over the range that the conditions use."""
+        view = self._posterior.solution[self._law.name]
         assert isinstance(view, LawView)
         return view.plot(reference=reference, std=self.std, units=units)
 
 
-@earlier_names(deviation="std")
 class ComplexPosteriorView:
-    """A complex field, or one of its derivatives, under the posterior.
+    """Posterior of a complex field or of one of its derivatives.
 
-    `real` and `imag` are its parts, with their own standard deviations and intervals.
+    **Attributes:**
+
+    - `real`, `imag`: posteriors of the real and the imaginary part.
     """
 
     def __init__(self, real: PosteriorView, imag: PosteriorView):
         self.real, self.imag = real, imag
 
     def d(self, *coordinates: int | str) -> "ComplexPosteriorView":
-        """The same for a partial derivative along each coordinate given."""
+        """Return the posterior of the partial derivative with respect to the coordinates."""
         return ComplexPosteriorView(self.real.d(*coordinates), self.imag.d(*coordinates))
 
     @property
     def laplacian(self) -> "ComplexPosteriorView":
-        """The same for the sum of the second derivatives in space."""
+        """Posterior of the Laplacian in space."""
         return ComplexPosteriorView(self.real.laplacian, self.imag.laplacian)
 
-    def mean(self, where: Where) -> Complex[Array, "*_"]:
-        """What is expected."""
-        return self.real.mean(where) + 1j * self.imag.mean(where)
+    def mean(self, points: PointsOrAverages) -> Complex[Array, "*_"]:
+        """Return the posterior mean."""
+        return self.real.mean(points) + 1j * self.imag.mean(points)
 
-    def std(self, where: Where) -> Float[Array, "*_"]:
-        """The root of the mean of |u - mean|²: both parts together."""
-        return jnp.hypot(self.real.std(where), self.imag.std(where))
+    def std(self, points: PointsOrAverages) -> Float[Array, "*_"]:
+        """Return the root of the posterior mean of |u - mean|²."""
+        return jnp.hypot(self.real.std(points), self.imag.std(points))
 
-    def samples(self, where: Where, key: PRNGKeyArray, count: int) -> Complex[Array, " s *_"]:
-        """Joint draws, on the first axis."""
-        batches = [view.functionals(where) for view in (self.real, self.imag)]
-        drawn = self.real._owner.draws(batches, key, count)
+    def sample(
+        self, points: PointsOrAverages, key: PRNGKeyArray, count: int
+    ) -> Complex[Array, " s *_"]:
+        """Return joint draws, stacked on the first axis."""
+        batches = [view.functionals(points) for view in (self.real, self.imag)]
+        draws = self.real._posterior.sample_functionals(batches, key, count)
         half = len(batches[0])
-        return (drawn[:, :half] + 1j * drawn[:, half:]).reshape(count, *shape_of(where))
+        return (draws[:, :half] + 1j * draws[:, half:]).reshape(count, *value_shape(points))
 
 
-def shape_of(where: Where | None) -> tuple[int, ...]:
-    if isinstance(where, Averages):
-        return (len(where.points),)
-    return () if where is None else np.shape(np.asarray(where))[:-1]
+def value_shape(points: PointsOrAverages | None) -> tuple[int, ...]:
+    """Return the shape of values at points, of averages, or of a parameter (`None`)."""
+    if isinstance(points, Averages):
+        return (len(points.points),)
+    return () if points is None else np.shape(np.asarray(points))[:-1]

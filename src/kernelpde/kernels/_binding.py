@@ -1,27 +1,34 @@
-"""What becomes of kernels when they meet a domain that names its coordinates."""
+"""Preparation of kernels for a domain: named coordinates and traced functions."""
 
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any
 
 import equinox as eqx
 import jax
 import numpy as np
 
 from kernelpde.errors import InputError
+from kernelpde.kernels._features import FeatureKernel
 from kernelpde.kernels._frozen import Frozen
-from kernelpde.kernels._function import Function
+from kernelpde.kernels._function import FunctionKernel
 from kernelpde.kernels._gibbs import Gibbs
-from kernelpde.kernels._given import Features
 from kernelpde.kernels._kernel import AbstractKernel, Restriction
-from kernelpde.kernels._nodes import OnNodes
+from kernelpde.kernels._nodes import NodalKernel
 from kernelpde.kernels._warped import Warped
-from kernelpde.tracing import Written
+from kernelpde.tracing import TracedFunction
+
+_USER_FUNCTIONS: dict[type, tuple[str, int]] = {
+    FunctionKernel: ("function", 2),
+    FeatureKernel: ("function", 1),
+    Gibbs: ("lengthscale", 1),
+    Warped: ("warp", 1),
+}
+"""Attribute that stores the user's function, and its number of arguments, by class of kernel."""
 
 
 def bind_coordinates(kernel: AbstractKernel, names: Sequence[str]) -> AbstractKernel:
-    """`kernel` with every restriction by name turned into one by index.
+    """Replace restrictions to named coordinates by restrictions to indices.
 
     **Arguments:**
 
@@ -30,11 +37,11 @@ def bind_coordinates(kernel: AbstractKernel, names: Sequence[str]) -> AbstractKe
     """
 
     def bind(node):
-        if isinstance(node, Function | Features | Gibbs | Warped):
-            return _with_written(node, len(names))
+        if type(node) in _USER_FUNCTIONS:
+            return _trace_function(node, len(names))
         if isinstance(node, Frozen):
-            return node.mapped(lambda part: bind_coordinates(part, names))
-        if isinstance(node, OnNodes):
+            return node.map_both(lambda component: bind_coordinates(component, names))
+        if isinstance(node, NodalKernel):
             return replace(node, kernel=bind_coordinates(node.kernel, ["argument"]))
         if not isinstance(node, Restriction):
             return node
@@ -48,24 +55,21 @@ def bind_coordinates(kernel: AbstractKernel, names: Sequence[str]) -> AbstractKe
         inner_names = [names[i] if i < len(names) else str(i) for i in indices]
         return Restriction(bind_coordinates(node.kernel, inner_names), indices)
 
-    whole = (Restriction, Frozen, Function, Features, Gibbs, Warped, OnNodes)
-    return jax.tree.map(bind, kernel, is_leaf=lambda node: isinstance(node, whole))
+    nodes = (Restriction, Frozen, NodalKernel, *_USER_FUNCTIONS)
+    return jax.tree.map(bind, kernel, is_leaf=lambda node: isinstance(node, nodes))
 
 
-def _with_written(kernel: Function | Features | Gibbs | Warped, dimension: int) -> AbstractKernel:
-    """A kernel whose function is found by what it computes, as it does now."""
-    points = [np.zeros(dimension)] * (2 if isinstance(kernel, Function) else 1)
-
-    def part(node: Any) -> Any:
-        if isinstance(kernel, Function | Features):
-            return node.function
-        return node.lengthscale if isinstance(kernel, Gibbs) else node.warp
-
-    given = part(kernel)
-    function = given.function if isinstance(given, Written) else given
+def _trace_function(kernel: AbstractKernel, dimension: int) -> AbstractKernel:
+    """Replace the user's function by its trace, so that equal computations compare as equal."""
+    name, num_points = _USER_FUNCTIONS[type(kernel)]
+    function = getattr(kernel, name)
+    if isinstance(function, TracedFunction):
+        function = function.function
     if not callable(function) or jax.tree.leaves(function) != [function]:
         return kernel
-    # What cannot be traced is refused where it is used, with the reason.
+    points = [np.zeros(dimension)] * num_points
+    # The first evaluation of a function that cannot be traced raises an error with the cause.
     with suppress(Exception):
-        return eqx.tree_at(part, kernel, Written(function, *points))
+        traced = TracedFunction(function, *points)
+        return eqx.tree_at(lambda node: getattr(node, name), kernel, traced)
     return kernel

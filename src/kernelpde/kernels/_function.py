@@ -1,4 +1,4 @@
-"""Any function of two points as a kernel, differentiated automatically."""
+"""Kernels from functions of two points, by automatic differentiation."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -8,57 +8,54 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from kernelpde.checking import function
+from kernelpde.checking import check_callable
 from kernelpde.errors import InputError
-from kernelpde.kernels._kernel import AbstractKernel, Coordinates
+from kernelpde.kernels._kernel import AbstractKernel, Coordinates, Partials
 from kernelpde.kernels._multiindex import MultiIndex, OrderPair
-from kernelpde.kernels._parameters import called
-from kernelpde.kernels._unroll import Unsupported, unrolled
+from kernelpde.kernels._parameters import call_user_function
+from kernelpde.kernels._unroll import Unsupported, unroll
 
 
-class Function(AbstractKernel):
-    """κ(x, y) = `function(x, y)`, written by the user.
+class FunctionKernel(AbstractKernel):
+    """κ(x, y) = `function(x, y)`, a user-supplied function.
 
-    Derivatives come from nested forward-mode differentiation. Write the function so that it is
-    smooth at x = y: a distance under a square root is not, and its derivatives there are silently
-    wrong.
+    Derivatives are computed by nested forward-mode differentiation. The function must be smooth at
+    x = y. A distance with a square root is not, and its derivatives there are silently wrong.
 
     **Arguments:**
 
-    - `function`: takes two points of shape `(d,)` and returns a number. An `equinox.Module` with a
-      `__call__` brings its own hyperparameters: its inexact array leaves.
+    - `function`: function that maps two points of shape `(d,)` to a number. The inexact array
+      leaves of an `equinox.Module` with a `__call__` are hyperparameters.
 
     **Example:**
 
     ```python
-    >>> squared_exponential = kp.Function(lambda x, y: jnp.exp(-jnp.sum((x - y) ** 2)))
+    >>> squared_exponential = kp.FunctionKernel(lambda x, y: jnp.exp(-jnp.sum((x - y) ** 2)))
     ```
     """
 
     function: Callable[[Array, Array], Array]
 
     def __check_init__(self):
-        function("Function", "the kernel", self.function, "a function of two points")
+        check_callable("FunctionKernel", "the kernel", self.function, "a function of two points")
 
-    def partials(
-        self, x: Coordinates, y: Coordinates, orders: Sequence[OrderPair]
-    ) -> list[Array | None]:
+    def partials(self, x: Coordinates, y: Coordinates, orders: Sequence[OrderPair]) -> Partials:
         dimension = len(x)
         shape = jnp.broadcast_shapes(*(c.shape for c in (*x, *y)))
         point = jax.ShapeDtypeStruct((dimension,), jnp.float64)
-        result = called(
-            "Function", "the kernel", partial(jax.eval_shape, self.function), point, point
+        result = call_user_function(
+            "FunctionKernel", "the kernel", partial(jax.eval_shape, self.function), point, point
         )
         if getattr(result, "shape", None) != ():
-            raise InputError(f"Function: a kernel must return one number; got {result}.")
+            raise InputError(f"FunctionKernel: a kernel must return one number; got {result}.")
         try:
-            value = unrolled(self.function, (dimension, dimension))
+            value = unroll(self.function, (dimension, dimension))
             arguments = [jnp.asarray(c) for c in (*x, *y)]
         except Unsupported:
             value = _batched(self.function, dimension)
             arguments = [jnp.broadcast_to(c, shape).reshape(-1) for c in (*x, *y)]
 
-        values = differentiated(value, arguments, orders)
+        values = differentiate(value, arguments, orders)
         return [
             value.reshape(shape) if value.size == prod(shape) else jnp.broadcast_to(value, shape)
             for value in values
@@ -68,30 +65,30 @@ class Function(AbstractKernel):
 def nested_partials(
     value: Callable[..., Array], x: Coordinates, y: Coordinates, orders: Sequence[OrderPair]
 ) -> list[Array]:
-    """∂ₓ^α ∂ᵧ^β of an elementwise function of all coordinates, by nested differentiation."""
+    """Return ∂ₓ^α ∂ᵧ^β of an elementwise function of all coordinates."""
     shape = jnp.broadcast_shapes(*(c.shape for c in (*x, *y)))
     arguments = [jnp.asarray(c) for c in (*x, *y)]
-    return [jnp.broadcast_to(v, shape) for v in differentiated(value, arguments, orders)]
+    return [jnp.broadcast_to(v, shape) for v in differentiate(value, arguments, orders)]
 
 
-def differentiated(
+def differentiate(
     value: Callable[..., Array], arguments: Sequence[Array], orders: Sequence[OrderPair]
 ) -> list[Array]:
-    """Each derivative of `value`, which is elementwise in its arguments."""
-    memory: dict[MultiIndex, Callable[..., Array]] = {(0,) * len(arguments): value}
+    """Return derivatives of an elementwise function by nested forward-mode differentiation."""
+    functions: dict[MultiIndex, Callable[..., Array]] = {(0,) * len(arguments): value}
 
     def derivative(order: MultiIndex) -> Callable[..., Array]:
-        if order not in memory:
+        if order not in functions:
             axis = next(i for i, n in enumerate(order) if n)
             lower = derivative(tuple(n - (i == axis) for i, n in enumerate(order)))
-            memory[order] = _along(lower, axis)
-        return memory[order]
+            functions[order] = _partial(lower, axis)
+        return functions[order]
 
     return [derivative((*alpha, *beta))(*arguments) for alpha, beta in orders]
 
 
 def _batched(function: Callable[[Array, Array], Array], dimension: int) -> Callable[..., Array]:
-    """`function` over one batch axis, last, so that its arithmetic runs along contiguous memory."""
+    """Map `function` over the last axis, along which memory is contiguous."""
     over_pairs = jax.vmap(function, in_axes=(-1, -1), out_axes=-1)
 
     def value(*coordinates: Array) -> Array:
@@ -100,13 +97,13 @@ def _batched(function: Callable[[Array, Array], Array], dimension: int) -> Calla
     return value
 
 
-def _along(function: Callable[..., Array], axis: int) -> Callable[..., Array]:
-    """The partial derivative of `function` in its argument number `axis`."""
+def _partial(function: Callable[..., Array], axis: int) -> Callable[..., Array]:
+    """Return the partial derivative of `function` in its argument `axis`."""
 
-    def along(*arguments: Array) -> Array:
-        def of_one(argument: Array) -> Array:
+    def derivative(*arguments: Array) -> Array:
+        def restricted(argument: Array) -> Array:
             return function(*arguments[:axis], argument, *arguments[axis + 1 :])
 
-        return jax.jvp(of_one, (arguments[axis],), (jnp.ones_like(arguments[axis]),))[1]
+        return jax.jvp(restricted, (arguments[axis],), (jnp.ones_like(arguments[axis]),))[1]
 
-    return along
+    return derivative

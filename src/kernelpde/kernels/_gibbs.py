@@ -1,4 +1,4 @@
-"""The Gibbs kernel: a Gaussian whose lengthscale varies from place to place."""
+"""The Gibbs kernel: a Gaussian kernel with a spatially varying lengthscale."""
 
 from collections.abc import Callable
 from math import factorial, log
@@ -6,16 +6,16 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 
-from kernelpde.checking import function
+from kernelpde.checking import check_callable
 from kernelpde.errors import InputError
-from kernelpde.kernels._composed import AbstractComposed, Pairing
-from kernelpde.kernels._operators import Element, chained, number
-from kernelpde.kernels._parameters import called
+from kernelpde.kernels._nonstationary import AbstractNonstationary, Pairing
+from kernelpde.kernels._operators import OperatorElement, chain_rule, scalar_part
+from kernelpde.kernels._parameters import call_user_function
 
 
-class Gibbs(AbstractComposed):
+class Gibbs(AbstractNonstationary):
     """κ(x, y) = ∏ᵢ √(2 ℓᵢ(x) ℓᵢ(y) / qᵢ) exp(-Σᵢ (xᵢ - yᵢ)² / qᵢ), qᵢ = ℓᵢ(x)² + ℓᵢ(y)².
 
     Section 5.4 of the paper (Gibbs 1998; Rasmussen and Williams, section 4.2.3). Where ℓ is
@@ -23,9 +23,9 @@ class Gibbs(AbstractComposed):
 
     **Arguments:**
 
-    - `lengthscale`: ℓ, a function of a point that returns one positive number for all coordinates
-      or one for each: a `Network`, a field of `Bumps`, or any `equinox.Module` or function of
-      yours. Its inexact array leaves are hyperparameters.
+    - `lengthscale`: ℓ, a function of a point that returns a positive number for all coordinates or
+      one for each: a `NetworkLengthscale`, a `BumpLengthscale`, or any function or
+      `equinox.Module`. Its inexact array leaves are hyperparameters.
 
     **Example:**
 
@@ -38,15 +38,13 @@ class Gibbs(AbstractComposed):
 
     def __check_init__(self):
         expected = "a function of a point; a constant one is Gaussian(0.2)"
-        function("Gibbs", "the lengthscale", self.lengthscale, expected)
+        check_callable("Gibbs", "the lengthscale", self.lengthscale, expected)
 
-    def fields(self, x: Float[Array, " d"]) -> Float[Array, " n"]:
-        """ℓᵢ² and ½ Σ log 2^½ ℓᵢ, the logarithm of the factor that belongs to one point alone."""
-
-        def given(place: Array) -> Array:
-            return jnp.atleast_1d(self.lengthscale(place))
-
-        lengths = called("Gibbs", "the lengthscale", given, x)
+    def local_parameters(self, x: Float[Array, " d"]) -> Float[Array, " n"]:
+        """Return ℓᵢ² and ½ Σ log 2^½ ℓᵢ, the logarithm of the factor that depends on x alone."""
+        lengths = call_user_function(
+            "Gibbs", "the lengthscale", lambda point: jnp.atleast_1d(self.lengthscale(point)), x
+        )
         repeats = x.shape[0] // max(lengths.shape[0], 1)
         if lengths.ndim != 1 or lengths.shape[0] not in (1, x.shape[0]):
             raise InputError(
@@ -57,7 +55,7 @@ class Gibbs(AbstractComposed):
         return jnp.concatenate([lengths**2, amplitude])
 
     @property
-    def pairing(self) -> Pairing:
+    def pair_function(self) -> Pairing:
         return _gibbs
 
 
@@ -66,37 +64,38 @@ def _gibbs(x: list[Any], y: list[Any], p: list[Any], q: list[Any]):
 
     One q for several coordinates has the sum of their D, and ½ for each.
     """
-    *a, here = p
-    *b, there = q
+    *left_squares, left_amplitude = p
+    *right_squares, right_amplitude = q
     differences = [u - v for u, v in zip(x, y, strict=True)]
     squares = [d * d for d in differences]
     half = 0.5
-    if len(a) == 1:
+    if len(left_squares) == 1:
         half *= len(squares)
         squares = [sum(squares[1:], start=squares[0])]
-    exponent = _derivatives_of(here) + _derivatives_of(there)
-    bottom, cofactors = number(here) + number(there), []
+    exponent = _without_value(left_amplitude) + _without_value(right_amplitude)
+    scalar_exponent = scalar_part(left_amplitude) + scalar_part(right_amplitude)
     prefactor: Any = 1.0
-    for distance, one, two in zip(squares, a, b, strict=True):
-        reciprocal, logarithm, powers = _powers(1.0 / (number(one) + number(two)))
-        r = chained(reciprocal, one + two)
-        exponent = exponent + (-half) * chained(logarithm, one + two) - distance * r
-        bottom = bottom - number(distance) * powers[0]
+    cofactors = []
+    for distance, left, right in zip(squares, left_squares, right_squares, strict=True):
+        reciprocal, logarithm, powers = _powers(1.0 / (scalar_part(left) + scalar_part(right)))
+        r = chain_rule(reciprocal, left + right)
+        exponent = exponent + (-half) * chain_rule(logarithm, left + right) - distance * r
+        scalar_exponent = scalar_exponent - scalar_part(distance) * powers[0]
         prefactor = prefactor * _power(powers[0], half)
         cofactors.append((distance * r - half) * r)
-    # The value comes from one exponential and one root; the algebra only needs its derivatives.
-    value = jnp.exp(bottom) * prefactor
-    kappa = chained(lambda _, order: value, exponent)
+    # The algebra supplies derivatives only, so that the value costs one exponential and one root.
+    value = jnp.exp(scalar_exponent) * prefactor
+    kappa = chain_rule(lambda _, order: value, exponent)
 
     def slopes() -> tuple[list[Any], list[Any]]:
-        found = [kappa * cofactor for cofactor in cofactors] + [kappa]
-        return found, found
+        derivatives = [kappa * cofactor for cofactor in cofactors] + [kappa]
+        return derivatives, derivatives
 
     return kappa, slopes
 
 
 def _powers(inverse: Array):
-    """1/q and log q (up to a constant) by their derivatives, given 1/q."""
+    """Return 1/q and log q (up to a constant) as derivatives of any order, and powers of 1/q."""
     powers = [inverse]
     for _ in range(4):
         powers.append(powers[-1] * inverse)
@@ -110,18 +109,18 @@ def _powers(inverse: Array):
     return reciprocal, logarithm, powers
 
 
-def _power(inverse: Array, exponent: float) -> Array:
-    whole, half = divmod(round(2 * exponent), 2)
-    root = jnp.sqrt(inverse) if half else 1.0
-    return root * inverse**whole if whole else jnp.asarray(root)
+def _power(base: Array, exponent: float) -> Array:
+    integer, half = divmod(round(2 * exponent), 2)
+    root = jnp.sqrt(base) if half else 1.0
+    return root * base**integer if integer else jnp.asarray(root)
 
 
-def _derivatives_of(element: Any) -> Any:
-    """An element without its value; nothing of a plain number."""
-    return element.without_value() if isinstance(element, Element) else 0.0
+def _without_value(element: Any) -> Any:
+    """Remove the value of an element. A plain number becomes zero."""
+    return element.without_value() if isinstance(element, OperatorElement) else 0.0
 
 
-def gibbs_in(kernels: Any) -> list[Gibbs]:
-    """The kernels of a tree whose lengthscale varies from place to place."""
+def find_gibbs(kernels: PyTree) -> list[Gibbs]:
+    """Return all Gibbs kernels in a tree."""
     nodes = jax.tree.leaves(kernels, is_leaf=lambda node: isinstance(node, Gibbs))
     return [node for node in nodes if isinstance(node, Gibbs)]

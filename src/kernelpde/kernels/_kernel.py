@@ -1,9 +1,10 @@
-"""What a kernel is, and how kernels combine."""
+"""The kernel interface, and sums, products and restrictions of kernels."""
 
 import abc
 import dataclasses
-from collections.abc import Sequence
-from typing import ClassVar, TypeAlias
+from collections.abc import Iterator, Sequence
+from itertools import product
+from typing import ClassVar, TypeAlias, TypeVar
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -11,18 +12,23 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from kernelpde.arrays import Numbers
-from kernelpde.checking import shown
+from kernelpde.checking import format_value
 from kernelpde.errors import InputError
-from kernelpde.kernels._multiindex import MultiIndex, OrderPair, below, binomial, minus
-from kernelpde.kernels._parameters import hyperparameters, log_of_positive
+from kernelpde.kernels._multiindex import MultiIndex, OrderPair, binomial, sub_indices, subtract
+from kernelpde.kernels._optional import add_optional, sum_optional
+from kernelpde.kernels._parameters import hyperparameters, log_positive
+
+_T = TypeVar("_T")
 
 Coordinates: TypeAlias = tuple[Array, ...]
-"""Points with their coordinates unrolled: one array per coordinate, all broadcastable.
+"""Points as one array per coordinate, all broadcastable.
 
-A trailing axis of length two or three stops XLA's CPU code from vectorizing; separate arrays cost
+XLA's CPU code does not vectorize over a trailing axis of length two or three. Separate arrays cost
 25 to 40 times less. An axis of length one in `x` against a full axis in `y` gives all pairs.
 """
 
+Partials: TypeAlias = list[Array | None]
+"""One array per pair of orders, `None` if the derivative vanishes identically."""
 
 Periods: TypeAlias = tuple[float | None, ...]
 """The period of each coordinate, `None` where it is not periodic."""
@@ -31,7 +37,7 @@ Periods: TypeAlias = tuple[float | None, ...]
 class AbstractKernel(eqx.Module):
     """A positive definite function κ(x, y) of two points, with its derivatives.
 
-    Subclasses provide one method, `partials`. Its hyperparameters are the inexact array leaves.
+    Subclasses implement `partials`. The hyperparameters are the inexact array leaves.
 
     **Example:**
 
@@ -41,30 +47,28 @@ class AbstractKernel(eqx.Module):
     ```
     """
 
-    # An array times a kernel is refused as a whole, instead of becoming an array of kernels.
+    # Otherwise the product of a numpy array and a kernel is an array of kernels.
     __array_ufunc__: ClassVar[None] = None
 
     @abc.abstractmethod
-    def partials(
-        self, x: Coordinates, y: Coordinates, orders: Sequence[OrderPair]
-    ) -> list[Array | None]:
-        """∂ₓ^α ∂ᵧ^β κ(x, y) for each (α, β) in `orders`.
+    def partials(self, x: Coordinates, y: Coordinates, orders: Sequence[OrderPair]) -> Partials:
+        """Return ∂ₓ^α ∂ᵧ^β κ(x, y) for each (α, β) in `orders`.
 
         **Arguments:**
 
         - `x`, `y`: points, one array per coordinate, broadcastable against each other.
-        - `orders`: pairs of multi-indices; static.
+        - `orders`: pairs of multi-indices. Static.
 
         **Returns:**
 
-        One array per pair, of the broadcast shape, or `None` where the derivative is zero
-        everywhere, so that sums and products can leave it out.
+        One array of the broadcast shape per pair, or `None` if the derivative vanishes
+        identically.
         """
 
-    def periodized(self, periods: Periods) -> "AbstractKernel":
-        """This kernel made periodic in the coordinates that have a period.
+    def make_periodic(self, periods: Periods) -> "AbstractKernel":
+        """Return this kernel made periodic in the coordinates that have a period.
 
-        A user-defined kernel must implement this method to be used on a periodic domain.
+        Implement this method to use a user-defined kernel on a periodic domain.
 
         **Arguments:**
 
@@ -74,13 +78,13 @@ class AbstractKernel(eqx.Module):
             return self
         raise InputError(
             f"{type(self).__name__}: this kernel cannot be made periodic, but the domain is. "
-            "Restrict it to the other coordinates with .on(...), or write it as a function of "
-            "the sine and cosine of the periodic one on a domain that is not periodic; a kernel of "
-            "your own may have a method periodized(periods)."
+            "Restrict it to the other coordinates with .on(...). Alternatively, write it as a "
+            "function of the sine and cosine of the periodic coordinate on a domain that is not "
+            "periodic. A user-defined kernel may implement make_periodic(periods)."
         )
 
     def __call__(self, x: Numbers, y: Numbers) -> Float[Array, ""]:
-        """κ(x, y) for two points."""
+        """Return κ(x, y) for two points."""
         x, y = jnp.asarray(x), jnp.asarray(y)
         if x.ndim != 1 or x.shape != y.shape:
             raise InputError(
@@ -94,15 +98,15 @@ class AbstractKernel(eqx.Module):
     def __add__(self, other: "AbstractKernel") -> "Sum":
         if not isinstance(other, AbstractKernel):
             raise InputError(
-                f"{type(self).__name__} + {shown(other)}: expected two kernels. A constant is "
-                "Constant(1.0)."
+                f"{type(self).__name__} + {format_value(other)}: expected two kernels. Write a "
+                "constant as Constant(1.0)."
             )
         return Sum(self, other)
 
     def __radd__(self, other: object) -> "Sum":
         raise InputError(
-            f"{shown(other)} + {type(self).__name__}: expected two kernels. A constant is "
-            "Constant(1.0); several kernels are added as k1 + k2 + k3, not by sum()."
+            f"{format_value(other)} + {type(self).__name__}: expected two kernels. Write a "
+            "constant as Constant(1.0), and a sum of kernels as k1 + k2 + k3 without sum()."
         )
 
     def __mul__(self, other: "AbstractKernel | Numbers") -> "Product | Scale":
@@ -114,18 +118,15 @@ class AbstractKernel(eqx.Module):
         return Scale(self, other)
 
     def on(self, *coordinates: int | str) -> "Restriction":
-        """This kernel as a function of some coordinates only, by index or by name."""
+        """Restrict this kernel to some coordinates, by index or by name."""
         return Restriction(self, coordinates)
 
     def __repr__(self) -> str:
-        def show(value: np.ndarray) -> str:
-            return np.array2string(value, precision=6, threshold=6)
-
-        fixed = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
-        parts = [f"{k}={v:g}" for k, v in fixed.items() if isinstance(v, int | float)]
-        parts += [f"{name}={show(value)}" for name, value in hyperparameters(self).items()]
-        inside = ", ".join(parts)
-        return f"{type(self).__name__}({inside})"
+        fields = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+        arguments = [f"{k}={v:g}" for k, v in fields.items() if isinstance(v, int | float)]
+        for name, value in hyperparameters(self).items():
+            arguments.append(f"{name}={np.array2string(value, precision=6, threshold=6)}")
+        return f"{type(self).__name__}({', '.join(arguments)})"
 
 
 class Sum(AbstractKernel):
@@ -134,62 +135,48 @@ class Sum(AbstractKernel):
     first: AbstractKernel
     second: AbstractKernel
 
-    def periodized(self, periods: Periods) -> "Sum":
-        return Sum(self.first.periodized(periods), self.second.periodized(periods))
+    def make_periodic(self, periods: Periods) -> "Sum":
+        return Sum(self.first.make_periodic(periods), self.second.make_periodic(periods))
 
-    def partials(
-        self, x: Coordinates, y: Coordinates, orders: Sequence[OrderPair]
-    ) -> list[Array | None]:
-        pairs = zip(
-            self.first.partials(x, y, orders), self.second.partials(x, y, orders), strict=True
+    def partials(self, x: Coordinates, y: Coordinates, orders: Sequence[OrderPair]) -> Partials:
+        return list(
+            map(add_optional, self.first.partials(x, y, orders), self.second.partials(x, y, orders))
         )
-        return [b if a is None else a if b is None else a + b for a, b in pairs]
 
 
 class Product(AbstractKernel):
-    """κ = κ₁ κ₂, differentiated by the rule of Leibniz in both arguments.
+    """κ = κ₁ κ₂, differentiated by the product rule in both arguments.
 
-    A factor that does not depend on a coordinate reports its derivatives there as `None`; for
-    factors on separate coordinates a single term of the sum remains.
+    Derivatives of a factor in coordinates that it does not depend on are `None`. For factors on
+    separate coordinates a single term of the sum remains.
     """
 
     first: AbstractKernel
     second: AbstractKernel
 
-    def periodized(self, periods: Periods) -> "Product":
-        return Product(self.first.periodized(periods), self.second.periodized(periods))
+    def make_periodic(self, periods: Periods) -> "Product":
+        return Product(self.first.make_periodic(periods), self.second.make_periodic(periods))
 
-    def partials(
-        self, x: Coordinates, y: Coordinates, orders: Sequence[OrderPair]
-    ) -> list[Array | None]:
-        inner = sorted(
-            {(a, b) for alpha, beta in orders for a in below(alpha) for b in below(beta)}
-        )
-        left = dict(zip(inner, self.first.partials(x, y, inner), strict=True))
-        needed = sorted(
-            {
-                (minus(alpha, a), minus(beta, b))
-                for alpha, beta in orders
-                for a in below(alpha)
-                for b in below(beta)
-                if left[a, b] is not None
-            }
-        )
-        right = dict(zip(needed, self.second.partials(x, y, needed), strict=True))
+    def partials(self, x: Coordinates, y: Coordinates, orders: Sequence[OrderPair]) -> Partials:
+        def splits(alpha: MultiIndex, beta: MultiIndex) -> Iterator[tuple[OrderPair, OrderPair]]:
+            for a, b in product(sub_indices(alpha), sub_indices(beta)):
+                yield (a, b), (subtract(alpha, a), subtract(beta, b))
 
-        def leibniz(alpha: MultiIndex, beta: MultiIndex) -> Array | None:
-            total = None
-            for a in below(alpha):
-                for b in below(beta):
-                    one, other = left[a, b], right.get((minus(alpha, a), minus(beta, b)))
-                    if one is None or other is None:
-                        continue
+        first_orders = sorted({first for order in orders for first, _ in splits(*order)})
+        first = dict(zip(first_orders, self.first.partials(x, y, first_orders), strict=True))
+        second_orders = sorted(
+            {s for order in orders for f, s in splits(*order) if first[f] is not None}
+        )
+        second = dict(zip(second_orders, self.second.partials(x, y, second_orders), strict=True))
+
+        def terms(alpha: MultiIndex, beta: MultiIndex) -> Iterator[Array]:
+            for (a, b), complement in splits(alpha, beta):
+                left, right = first[a, b], second.get(complement)
+                if left is not None and right is not None:
                     count = binomial(alpha, a) * binomial(beta, b)
-                    term = one * other if count == 1 else count * (one * other)
-                    total = term if total is None else total + term
-            return total
+                    yield left * right if count == 1 else count * (left * right)
 
-        return [leibniz(alpha, beta) for alpha, beta in orders]
+        return [sum_optional(terms(alpha, beta)) for alpha, beta in orders]
 
 
 class Scale(AbstractKernel):
@@ -200,18 +187,16 @@ class Scale(AbstractKernel):
 
     def __init__(self, kernel: AbstractKernel, variance: Numbers):
         self.kernel = kernel
-        self.log_variance = log_of_positive("Scale", "variance", variance, single=True)
+        self.log_variance = log_positive("Scale", "variance", variance, single=True)
 
     @property
     def variance(self) -> Float[Array, ""]:
         return jnp.exp(self.log_variance)
 
-    def periodized(self, periods: Periods) -> "Scale":
-        return eqx.tree_at(lambda k: k.kernel, self, self.kernel.periodized(periods))
+    def make_periodic(self, periods: Periods) -> "Scale":
+        return eqx.tree_at(lambda k: k.kernel, self, self.kernel.make_periodic(periods))
 
-    def partials(
-        self, x: Coordinates, y: Coordinates, orders: Sequence[OrderPair]
-    ) -> list[Array | None]:
+    def partials(self, x: Coordinates, y: Coordinates, orders: Sequence[OrderPair]) -> Partials:
         variance = self.variance
         return [
             None if value is None else variance * value
@@ -220,9 +205,9 @@ class Scale(AbstractKernel):
 
 
 class Restriction(AbstractKernel):
-    """κ as a function of some of the coordinates; constant in the others.
+    """κ as a function of some of the coordinates, constant in the others.
 
-    Coordinates given by name are looked up when the kernel meets a domain, in `bind_coordinates`.
+    `bind_coordinates` replaces names of coordinates by their indices in a domain.
     """
 
     kernel: AbstractKernel
@@ -231,7 +216,7 @@ class Restriction(AbstractKernel):
     def __check_init__(self):
         if any(isinstance(c, bool) or not isinstance(c, int | str) for c in self.coordinates):
             raise InputError(
-                "Restriction: coordinates are names or indices, one argument each, as in "
+                "Restriction: coordinates must be names or indices, one argument each, as in "
                 f".on('x', 'y'); got {self.coordinates}."
             )
         if not self.coordinates or len(set(self.coordinates)) != len(self.coordinates):
@@ -240,37 +225,34 @@ class Restriction(AbstractKernel):
                 f"got {self.coordinates}."
             )
 
-    def periodized(self, periods: Periods) -> "Restriction":
+    def make_periodic(self, periods: Periods) -> "Restriction":
         inner = tuple(periods[i] for i in self.coordinates if isinstance(i, int))
-        return Restriction(self.kernel.periodized(inner), self.coordinates)
+        return Restriction(self.kernel.make_periodic(inner), self.coordinates)
 
-    def partials(
-        self, x: Coordinates, y: Coordinates, orders: Sequence[OrderPair]
-    ) -> list[Array | None]:
-        kept = tuple(c for c in self.coordinates if isinstance(c, int))
-        if kept != self.coordinates:
+    def partials(self, x: Coordinates, y: Coordinates, orders: Sequence[OrderPair]) -> Partials:
+        indices = tuple(c for c in self.coordinates if isinstance(c, int))
+        if indices != self.coordinates:
             raise InputError(
                 f"Restriction to {self.coordinates} by name needs a domain that names them. "
                 "Use the kernel in a Problem, call bind_coordinates, or restrict by index."
             )
-        if max(kept) >= len(x) or min(kept) < 0:
+        if max(indices) >= len(x) or min(indices) < 0:
             raise InputError(
-                f"Restriction to coordinates {kept}, but the points have {len(x)} coordinates."
+                f"Restriction to coordinates {indices}, but the points have {len(x)} coordinates."
             )
-        others = [i for i in range(len(x)) if i not in kept]
 
-        def survives(order: OrderPair) -> bool:
-            return not any(order[side][i] for side in (0, 1) for i in others)
+        def restrict(values: tuple[_T, ...]) -> tuple[_T, ...]:
+            return tuple(values[i] for i in indices)
 
-        inner = [
-            (tuple(alpha[i] for i in kept), tuple(beta[i] for i in kept))
+        # Other derivatives vanish.
+        inner = {
+            (alpha, beta): (restrict(alpha), restrict(beta))
             for alpha, beta in orders
-            if survives((alpha, beta))
-        ]
-        values = iter(
-            self.kernel.partials(tuple(x[i] for i in kept), tuple(y[i] for i in kept), inner)
-        )
-        return [next(values) if survives(order) else None for order in orders]
+            if sum(restrict(alpha)) == sum(alpha) and sum(restrict(beta)) == sum(beta)
+        }
+        partials = self.kernel.partials(restrict(x), restrict(y), list(inner.values()))
+        values = dict(zip(inner, partials, strict=True))
+        return [values.get(order) for order in orders]
 
 
 class Constant(AbstractKernel):
@@ -286,19 +268,17 @@ class Constant(AbstractKernel):
     log_variance: Float[Array, ""]
 
     def __init__(self, variance: Numbers = 1.0):
-        self.log_variance = log_of_positive("Constant", "variance", variance, single=True)
+        self.log_variance = log_positive("Constant", "variance", variance, single=True)
 
     @property
     def variance(self) -> Float[Array, ""]:
         return jnp.exp(self.log_variance)
 
-    def periodized(self, periods: Periods) -> "Constant":
+    def make_periodic(self, periods: Periods) -> "Constant":
         del periods
         return self
 
-    def partials(
-        self, x: Coordinates, y: Coordinates, orders: Sequence[OrderPair]
-    ) -> list[Array | None]:
+    def partials(self, x: Coordinates, y: Coordinates, orders: Sequence[OrderPair]) -> Partials:
         shape = jnp.broadcast_shapes(*(c.shape for c in (*x, *y)))
         value = jnp.broadcast_to(self.variance, shape)
         return [None if any(alpha) or any(beta) else value for alpha, beta in orders]

@@ -1,4 +1,4 @@
-"""Multi-indices: which derivative, as one order per coordinate."""
+"""Multi-indices of partial derivatives: one order per coordinate."""
 
 from collections.abc import Iterator
 from itertools import product
@@ -10,16 +10,16 @@ OrderPair: TypeAlias = tuple[MultiIndex, MultiIndex]
 """Orders (alpha, beta) of the mixed partial derivative in x and in y."""
 
 
-def plus(alpha: MultiIndex, beta: MultiIndex) -> MultiIndex:
+def add(alpha: MultiIndex, beta: MultiIndex) -> MultiIndex:
     return tuple(a + b for a, b in zip(alpha, beta, strict=True))
 
 
-def minus(alpha: MultiIndex, beta: MultiIndex) -> MultiIndex:
+def subtract(alpha: MultiIndex, beta: MultiIndex) -> MultiIndex:
     return tuple(a - b for a, b in zip(alpha, beta, strict=True))
 
 
-def below(alpha: MultiIndex) -> Iterator[MultiIndex]:
-    """Every multi-index that is componentwise at most `alpha`."""
+def sub_indices(alpha: MultiIndex) -> Iterator[MultiIndex]:
+    """Iterate over the multi-indices that are componentwise at most `alpha`."""
     return product(*(range(a + 1) for a in alpha))
 
 

@@ -1,4 +1,4 @@
-"""The kernel of a function that is known by its values at nodes of its own."""
+"""The kernel of a law, a function represented by its values at nodes."""
 
 from collections.abc import Sequence
 
@@ -6,50 +6,47 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from kernelpde.kernels._kernel import AbstractKernel, Coordinates, Periods
-from kernelpde.kernels._multiindex import OrderPair
+from kernelpde.kernels._kernel import AbstractKernel, Coordinates, Partials, Periods
+from kernelpde.kernels._multiindex import MultiIndex, OrderPair
 
 
-class OnNodes(AbstractKernel):
+class NodalKernel(AbstractKernel):
     """κ(zᵢ, zⱼ) between nodes of an argument that is no coordinate of the domain.
 
-    Where others have derivatives, it has nodes: "order" -1 - i stands for the value at zᵢ. What is
-    asked for does not depend on the point.
+    The order -1 - i of a derivative denotes the value at zᵢ. It is independent of the point.
 
     **Attributes:**
 
-    - `kernel`: κ, of one argument.
+    - `kernel`: κ, a kernel of one argument.
     - `nodes`: zᵢ.
-    - `extent`: how far the argument is expected to reach, for lengthscales to begin with.
+    - `extent`: expected range of the argument, for initial lengthscales.
     """
 
     kernel: AbstractKernel
     nodes: tuple[float, ...] = eqx.field(static=True)
     extent: float = eqx.field(static=True)
 
-    def periodized(self, periods: Periods) -> "OnNodes":
+    def make_periodic(self, periods: Periods) -> "NodalKernel":
         del periods
         return self
 
     @property
     def covariance(self) -> Float[Array, "m m"]:
-        """κ between all nodes."""
+        """Covariance matrix of the values at all nodes."""
         nodes = jnp.array(self.nodes)
-        (found,) = self.kernel.partials((nodes[:, None],), (nodes[None, :],), [((0,), (0,))])
-        size = (len(nodes), len(nodes))
-        return jnp.zeros(size) if found is None else jnp.broadcast_to(found, size)
+        (values,) = self.kernel.partials((nodes[:, None],), (nodes[None, :],), [((0,), (0,))])
+        shape = (len(nodes), len(nodes))
+        return jnp.zeros(shape) if values is None else jnp.broadcast_to(values, shape)
 
-    def partials(
-        self, x: Coordinates, y: Coordinates, orders: Sequence[OrderPair]
-    ) -> list[Array | None]:
+    def partials(self, x: Coordinates, y: Coordinates, orders: Sequence[OrderPair]) -> Partials:
         shape = jnp.broadcast_shapes(*(c.shape for c in (*x, *y)))
-        values = self.covariance
+        covariance = self.covariance
 
-        def one(alpha: tuple[int, ...], beta: tuple[int, ...]) -> Array | None:
+        def partial(alpha: MultiIndex, beta: MultiIndex) -> Array | None:
             if not any(alpha) and not any(beta):
-                return jnp.broadcast_to(values.mean(), shape)
+                return jnp.broadcast_to(covariance.mean(), shape)
             if alpha[0] >= 0 or beta[0] >= 0:
                 return None
-            return jnp.broadcast_to(values[-1 - alpha[0], -1 - beta[0]], shape)
+            return jnp.broadcast_to(covariance[-1 - alpha[0], -1 - beta[0]], shape)
 
-        return [one(alpha, beta) for alpha, beta in orders]
+        return [partial(alpha, beta) for alpha, beta in orders]

@@ -1,19 +1,18 @@
-"""Second-order differential operators at points, and the algebra in which they act.
+"""Second-order differential operators at points, and the algebra of functions under them.
 
-An operator φ = c + L with L = Σᵢ cᵢ ∂ᵢ + Σ_{k≤l} w_kl ∂ₖ∂ₗ does not need the whole second-order jet
-of a function but f, the first derivatives ∂ₖf in the directions k of its second-order part, and Lf:
+An operator φ = c + L with L = Σᵢ cᵢ ∂ᵢ + Σ_{k≤l} w_kl ∂ₖ∂ₗ does not require the full second-order
+jet of a function. It requires f, Lf, and ∂ₖf in the directions k of its second-order part:
 
     L(fg) = f Lg + g Lf + Σ w_kl (∂ₖf ∂ₗg + ∂ₗf ∂ₖg),
     L h(f) = h'(f) Lf + h''(f) Σ w_kl ∂ₖf ∂ₗf.
 
-These are the rules of a small commutative algebra, one per point. A function of two points has an
-operator on each side; it is an element of the left algebra whose parts are elements of the right.
-For the heat operator in one space dimension that is 9 numbers per pair of points where derivatives
-would be 16, and for the Laplacian in the plane 16 where they would be 25.
+These rules define a small commutative algebra per point. A function of two points has an operator
+on each side. It is an element of the left (outer) algebra with components in the right (inner)
+algebra. For the heat operator in one space dimension it has 9 numbers per pair of points
+instead of 16 derivatives, and for the Laplacian in the plane 16 instead of 25.
 """
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
 import equinox as eqx
@@ -21,11 +20,12 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from kernelpde.kernels._multiindex import MultiIndex
+from kernelpde.kernels._optional import add_optional
 
 Pair: TypeAlias = tuple[int, int]
 
-VALUE, OPERATED = -1, -2
-"""Keys of f and Lf among the parts of an element; the others are numbers of directions."""
+VALUE, APPLIED = -1, -2
+"""Keys of f and Lf among the components of an element. Other keys are directions."""
 
 
 class Operators(eqx.Module):
@@ -33,7 +33,7 @@ class Operators(eqx.Module):
 
     **Attributes:**
 
-    - `points`: where.
+    - `points`: xᵢ.
     - `value`: cᵢ.
     - `first`: cᵢₖ.
     - `second`: wᵢₖₗ, one column per entry of `pairs`.
@@ -48,154 +48,153 @@ class Operators(eqx.Module):
 
     @property
     def directions(self) -> tuple[int, ...]:
-        """The k that occur in second derivatives."""
+        """Coordinates k in second derivatives."""
         return tuple(sorted({k for pair in self.pairs for k in pair}))
 
     @property
     def keys(self) -> tuple[int, ...]:
-        """What these operators see of a function, in the order in which it is stored."""
-        return (VALUE, *self.directions, OPERATED)
+        """Keys of the components of a function, in the order of their storage."""
+        return (VALUE, *self.directions, APPLIED)
 
     def __len__(self) -> int:
         return self.points.shape[0]
 
 
-def operators(
+def make_operators(
     points: Float[Array, "M d"],
     coefficients: Float[Array, "M T"],
     orders: Sequence[Sequence[MultiIndex]],
 ) -> Operators:
-    """Σₜ cᵢₜ Σ_{γ ∈ Γₜ} ∂^γ as operators; every γ must be of second order at most."""
-    found: dict[tuple[int, ...], Array] = {}
+    """Make the operators Σₜ cᵢₜ Σ_{γ ∈ Γₜ} ∂^γ, for γ of order two at most."""
+    columns: dict[tuple[int, ...], Array] = {}
     for t, group in enumerate(orders):
         for gamma in group:
-            along = tuple(i for i, n in enumerate(gamma) for _ in range(n))
-            column = coefficients[:, t]
-            found[along] = found[along] + column if along in found else column
+            directions = tuple(i for i, n in enumerate(gamma) for _ in range(n))
+            columns[directions] = add_optional(columns.get(directions), coefficients[:, t])
     zero = jnp.zeros(points.shape[0])
-    pairs = tuple(sorted((along[0], along[1]) for along in found if len(along) == 2))
+    pairs = tuple(sorted((key[0], key[1]) for key in columns if len(key) == 2))
+    second = jnp.stack([columns[p] for p in pairs], axis=1) if pairs else jnp.zeros((len(zero), 0))
     return Operators(
         points,
-        found.get((), zero),
-        jnp.stack([found.get((i,), zero) for i in range(points.shape[1])], axis=1),
-        jnp.stack([found[pair] for pair in pairs], axis=1) if pairs else jnp.zeros((len(zero), 0)),
+        columns.get((), zero),
+        jnp.stack([columns.get((i,), zero) for i in range(points.shape[1])], axis=1),
+        second,
         pairs,
     )
 
 
-class Rule(NamedTuple):
-    """How the elements of a side multiply.
+class ProductRule(NamedTuple):
+    """Product rule of the elements of one side.
 
     **Attributes:**
 
-    - `outer`: whether they may have elements of the other side as parts.
-    - `directions`: of the side's operators.
-    - `weights`: w for each pair of them.
+    - `is_outer`: whether components may be elements of the other side.
+    - `directions`: coordinates k in second derivatives.
+    - `weights`: w_kl by pair of directions.
     """
 
-    outer: bool
+    is_outer: bool
     directions: tuple[int, ...]
     weights: tuple[tuple[Pair, Array], ...]
 
 
-class Element:
+class OperatorElement:
     """(f, ∂ₖf, Lf) for the operators of one side.
 
     **Arguments:**
 
-    - `rule`: of the side.
-    - `parts`: by `VALUE`, direction or `OPERATED`: arrays, numbers, or elements of the inner side.
-      What is missing is zero.
+    - `rule`: product rule of the side.
+    - `components`: arrays, numbers or elements of the inner side, by `VALUE`, direction or
+      `APPLIED`. Missing components are zero.
     """
 
-    def __init__(self, rule: Rule, parts: dict[int, Any]):
-        self.rule, self.parts = rule, parts
+    def __init__(self, rule: ProductRule, components: dict[int, Any]):
+        self.rule, self.components = rule, components
 
-    def _within(self, other: Any) -> bool:
-        """Whether `other` is an element of the algebra around this one."""
-        return isinstance(other, Element) and other.rule.outer and not self.rule.outer
+    def _is_inner(self, other: Any) -> bool:
+        """Return whether `other` is an element of the outer algebra, and this of the inner one."""
+        return isinstance(other, OperatorElement) and other.rule.is_outer and not self.rule.is_outer
 
-    def _beside(self, other: Any) -> bool:
-        return isinstance(other, Element) and other.rule.outer == self.rule.outer
+    def _same_algebra(self, other: Any) -> bool:
+        return isinstance(other, OperatorElement) and other.rule.is_outer == self.rule.is_outer
 
-    def __add__(self, other: Any) -> "Element":
-        if self._within(other):
+    def _map(self, function: Callable[[Any], Any]) -> "OperatorElement":
+        return OperatorElement(self.rule, {k: function(c) for k, c in self.components.items()})
+
+    def __add__(self, other: Any) -> "OperatorElement":
+        if self._is_inner(other):
             return other + self
-        parts = dict(self.parts)
-        for key, part in (other.parts if self._beside(other) else {VALUE: other}).items():
-            parts[key] = plus(parts.get(key), part)
-        return Element(self.rule, parts)
+        components = dict(self.components)
+        summand = other.components if self._same_algebra(other) else {VALUE: other}
+        for key, component in summand.items():
+            components[key] = add_optional(components.get(key), component)
+        return OperatorElement(self.rule, components)
 
     __radd__ = __add__
 
-    def __neg__(self) -> "Element":
-        return Element(self.rule, {key: -part for key, part in self.parts.items()})
+    def __neg__(self) -> "OperatorElement":
+        return self._map(lambda component: -component)
 
-    def __sub__(self, other: Any) -> "Element":
+    def __sub__(self, other: Any) -> "OperatorElement":
         return self + (-other)
 
-    def __rsub__(self, other: Any) -> "Element":
+    def __rsub__(self, other: Any) -> "OperatorElement":
         return other + (-self)
 
-    def __mul__(self, other: Any) -> "Element":
-        if self._within(other):
+    def __mul__(self, other: Any) -> "OperatorElement":
+        if self._is_inner(other):
             return other * self
-        if not self._beside(other):
-            return Element(self.rule, {key: part * other for key, part in self.parts.items()})
-        f, g = self.parts, other.parts
-        found: dict[int, Any] = {}
-        add = partial(_add_product, found)
-        square = f is g
-        add(VALUE, f.get(VALUE), g.get(VALUE))
-        for key in (*self.rule.directions, OPERATED):
-            add(key, f.get(key), g.get(VALUE), 2.0 if square else None)
-            if not square:
-                add(key, f.get(VALUE), g.get(key))
+        if not self._same_algebra(other):
+            return self._map(lambda component: component * other)
+        f, g = self.components, other.components
+        components: dict[int, Any] = {}
+
+        def add_product(key: int, left: Any, right: Any, factor: Any = None) -> None:
+            if left is not None and right is not None:
+                product = left * right if factor is None else factor * (left * right)
+                components[key] = add_optional(components.get(key), product)
+
+        is_square = f is g
+        add_product(VALUE, f.get(VALUE), g.get(VALUE))
+        for key in (*self.rule.directions, APPLIED):
+            add_product(key, f.get(key), g.get(VALUE), 2.0 if is_square else None)
+            if not is_square:
+                add_product(key, f.get(VALUE), g.get(key))
         for (k, m), weight in self.rule.weights:
-            if k == m or square:
-                add(OPERATED, f.get(k), g.get(m), 2.0 * weight)
+            if k == m or is_square:
+                add_product(APPLIED, f.get(k), g.get(m), 2.0 * weight)
             else:
-                add(OPERATED, f.get(k), g.get(m), weight)
-                add(OPERATED, f.get(m), g.get(k), weight)
-        return Element(self.rule, found)
+                add_product(APPLIED, f.get(k), g.get(m), weight)
+                add_product(APPLIED, f.get(m), g.get(k), weight)
+        return OperatorElement(self.rule, components)
 
     __rmul__ = __mul__
 
-    def without_value(self) -> "Element":
-        """The same with f = 0 but its derivatives as they are."""
-        return Element(self.rule, {key: p for key, p in self.parts.items() if key != VALUE})
+    def without_value(self) -> "OperatorElement":
+        """Return this element with f = 0 and unchanged derivatives."""
+        derivatives = {key: c for key, c in self.components.items() if key != VALUE}
+        return OperatorElement(self.rule, derivatives)
 
 
-def _add_product(found: dict[int, Any], key: int, one: Any, two: Any, factor: Any = None) -> None:
-    """Add a product to a part, unless one of its factors is zero."""
-    if one is not None and two is not None:
-        product = one * two if factor is None else factor * (one * two)
-        found[key] = plus(found.get(key), product)
-
-
-def chained(derivatives: Callable[[Any, int], Any], element: Any, order: int = 0) -> Any:
-    """h⁽ⁿ⁾(f), n = `order`, for a function h of numbers given by all its derivatives."""
-    if not isinstance(element, Element):
+def chain_rule(derivatives: Callable[[Any, int], Any], element: Any, order: int = 0) -> Any:
+    """Return h⁽ⁿ⁾(f), n = `order`, for a scalar function h with the given derivatives."""
+    if not isinstance(element, OperatorElement):
         return derivatives(element, order)
-    parts, rule = element.parts, element.rule
-    inside = parts.get(VALUE, 0.0)
-    value, slope, bend = (chained(derivatives, inside, order + n) for n in range(3))
-    found = {VALUE: value}
-    for key in (*rule.directions, OPERATED):
-        if key in parts:
-            found[key] = slope * parts[key]
+    f, rule = element.components, element.rule
+    value, first, second = (chain_rule(derivatives, f.get(VALUE, 0.0), order + n) for n in range(3))
+    components = {VALUE: value}
+    for key in (*rule.directions, APPLIED):
+        if key in f:
+            components[key] = first * f[key]
     for (k, m), weight in rule.weights:
-        if k in parts and m in parts:
-            curved = bend * (weight * (parts[k] * parts[m]))
-            found[OPERATED] = plus(found.get(OPERATED), curved)
-    return Element(rule, found)
+        if k in f and m in f:
+            product = second * (weight * (f[k] * f[m]))
+            components[APPLIED] = add_optional(components.get(APPLIED), product)
+    return OperatorElement(rule, components)
 
 
-def number(element: Any) -> Any:
-    """f itself, at the bottom of nested elements."""
-    return number(element.parts.get(VALUE, 0.0)) if isinstance(element, Element) else element
-
-
-def plus(one: Any, two: Any) -> Any:
-    """The sum of what is there."""
-    return two if one is None else one if two is None else one + two
+def scalar_part(element: Any) -> Any:
+    """Return the value f of nested elements."""
+    if isinstance(element, OperatorElement):
+        return scalar_part(element.components.get(VALUE, 0.0))
+    return element

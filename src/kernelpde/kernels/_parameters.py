@@ -1,8 +1,8 @@
-"""How kernels hold their numbers.
+"""Hyperparameters of kernels.
 
-A positive hyperparameter is given as a positive number and kept as its logarithm, in a field named
-`log_<name>`; every step in that number is then a relative step, and no step can make it negative.
-The hyperparameters of a kernel are exactly its inexact array leaves.
+A positive hyperparameter is stored as its logarithm, in a field named `log_<name>`. Every step in
+that number is then a relative step, and the hyperparameter stays positive. The hyperparameters of a
+kernel are its inexact array leaves.
 """
 
 from typing import Any
@@ -12,81 +12,81 @@ import jax
 import jax.core
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 
-from kernelpde.arrays import Numbers, known
-from kernelpde.checking import numbers
+from kernelpde.arrays import Numbers, concrete_array
+from kernelpde.checking import to_float_array
 from kernelpde.errors import InputError, KernelPDEError
 from kernelpde.precision import require_float64
 
 _LOG = "log_"
 
 
-def log_of_positive(
-    owner: str, name: str, value: Numbers, *, single: bool = False
+def log_positive(
+    caller: str, name: str, value: Numbers, *, single: bool = False
 ) -> Float[Array, "..."]:
-    """The logarithm of a positive number or vector of numbers, refusing anything else.
+    """Check that a number or a vector of numbers is positive, and return the logarithm.
 
     **Arguments:**
 
-    - `owner`, `name`: for messages.
-    - `value`: what was given.
-    - `single`: whether it must be one number.
+    - `caller`, `name`: names for messages.
+    - `value`: the user's input.
+    - `single`: whether a vector is an error.
     """
     require_float64()
     if isinstance(value, jax.core.Tracer):
         return jnp.log(value)
-    given = numbers(owner, name, value)
-    if given.ndim > (0 if single else 1) or not given.size:
+    array = to_float_array(caller, name, value)
+    if array.ndim > (0 if single else 1) or not array.size:
         expected = "one number" if single else "a number or one number per coordinate"
         raise InputError(
-            f"{owner}: {name} must be {expected}; got an array of shape {given.shape}."
+            f"{caller}: {name} must be {expected}; got an array of shape {array.shape}."
         )
-    if not (np.isfinite(given).all() and (given > 0).all()):
-        raise InputError(f"{owner}: {name} must be positive and finite; got {given.tolist()}.")
-    return known(np.log(given))
+    if not (np.isfinite(array).all() and (array > 0).all()):
+        raise InputError(f"{caller}: {name} must be positive and finite; got {array.tolist()}.")
+    return concrete_array(np.log(array))
 
 
 def per_coordinate(
-    owner: str, name: str, values: Float[Array, "..."], dimension: int
+    caller: str, name: str, values: Float[Array, "..."], dimension: int
 ) -> list[Float[Array, ""]]:
-    """One scalar per coordinate, from one shared number or from a vector of them."""
+    """Split a shared number, or a vector, into one scalar per coordinate."""
     if values.ndim == 0:
         return [values] * dimension
     if values.shape[-1] != dimension:
         raise InputError(
-            f"{owner}: {name} has {values.shape[-1]} entries, one per coordinate, but the points "
+            f"{caller}: {name} has {values.shape[-1]} entries, one per coordinate, but the points "
             f"have {dimension} coordinates. Give {dimension} numbers, or one for all."
         )
     return [values[i] for i in range(dimension)]
 
 
-def called(owner: str, name: str, function: Any, *points: Any) -> Any:
-    """What a function of the user's returns, with its failures told as such."""
+def call_user_function(caller: str, name: str, function: Any, *points: Any) -> Any:
+    """Call a user-supplied function, and raise its exceptions as an `InputError`."""
     try:
         return function(*points)
     except KernelPDEError:
         raise
     except Exception as error:
-        reason = (str(error).splitlines() or [""])[0]
+        message = (str(error).splitlines() or [""])[0]
         raise InputError(
-            f"{owner}: {name} failed on {len(points)} point(s) of shape "
-            f"{getattr(points[0], 'shape', ())}: {type(error).__name__}: {reason} Write it with "
+            f"{caller}: {name} failed on {len(points)} point(s) of shape "
+            f"{getattr(points[0], 'shape', ())}: {type(error).__name__}: {message} Write it with "
             "jax.numpy, for one point at a time."
         ) from error
 
 
-def hyperparameters(tree: Any) -> dict[str, Any]:
-    """Every hyperparameter by its dotted name, positive ones as the positive number.
+def hyperparameters(tree: PyTree) -> dict[str, Any]:
+    """Return all hyperparameters by dotted name, positive ones as the positive number.
 
     **Arguments:**
 
-    - `tree`: a kernel, or anything that holds kernels.
+    - `tree`: a kernel, or a pytree that contains kernels.
 
     **Returns:**
 
-    A dictionary from names such as `"first.lengthscale"` to numpy arrays; inside of a
-    transformation, to arrays of JAX.
+    A dictionary from names such as `"first.lengthscale"` to numpy arrays. Inside a transformation
+    the values are JAX arrays.
 
     **Example:**
 
@@ -95,15 +95,12 @@ def hyperparameters(tree: Any) -> dict[str, Any]:
     {'lengthscale': array(0.3)}
     ```
     """
-    found = {}
+    by_name = {}
     for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
         if eqx.is_inexact_array(leaf):
             names = [str(getattr(key, "name", getattr(key, "idx", key))) for key in path]
             is_log = names[-1].startswith(_LOG)
             names[-1] = names[-1].removeprefix(_LOG)
-            if isinstance(leaf, jax.core.Tracer):
-                found[".".join(names)] = jnp.exp(leaf) if is_log else leaf
-                continue
-            value = np.asarray(leaf)
-            found[".".join(names)] = np.asarray(np.exp(value) if is_log else value)
-    return found
+            xp = jnp if isinstance(leaf, jax.core.Tracer) else np
+            by_name[".".join(names)] = xp.asarray(xp.exp(leaf) if is_log else leaf)
+    return by_name

@@ -1,4 +1,4 @@
-"""The periodic kernel, a product of one factor per coordinate."""
+"""The periodic kernel."""
 
 from collections.abc import Sequence
 from math import comb, pi
@@ -9,12 +9,12 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from kernelpde.arrays import Numbers
-from kernelpde.checking import numbers
+from kernelpde.checking import to_float_array
 from kernelpde.errors import InputError
-from kernelpde.kernels._circle import half_angle
-from kernelpde.kernels._kernel import AbstractKernel, Coordinates, Periods
-from kernelpde.kernels._multiindex import OrderPair, plus
-from kernelpde.kernels._parameters import log_of_positive, per_coordinate
+from kernelpde.kernels._circle import angle_difference
+from kernelpde.kernels._kernel import AbstractKernel, Coordinates, Partials, Periods
+from kernelpde.kernels._multiindex import OrderPair, add
+from kernelpde.kernels._parameters import log_positive, per_coordinate
 
 
 class Periodic(AbstractKernel):
@@ -22,9 +22,9 @@ class Periodic(AbstractKernel):
 
     **Arguments:**
 
-    - `lengthscale`: ℓ, one number or one per coordinate, relative to the radius of the circle onto
-      which a period is wound.
-    - `period`: P, one number or one per coordinate. It belongs to the domain and is not learned.
+    - `lengthscale`: ℓ, one number or one per coordinate, relative to the radius of the circle that
+      represents a period.
+    - `period`: P, one number or one per coordinate. Fixed.
 
     **Example:**
 
@@ -37,8 +37,8 @@ class Periodic(AbstractKernel):
     period: float | tuple[float, ...] = eqx.field(static=True)
 
     def __init__(self, lengthscale: Numbers, period: float | tuple[float, ...]):
-        self.log_lengthscale = log_of_positive("Periodic", "lengthscale", lengthscale)
-        periods = numbers("Periodic", "period", period)
+        self.log_lengthscale = log_positive("Periodic", "lengthscale", lengthscale)
+        periods = to_float_array("Periodic", "period", period)
         if periods.ndim > 1 or not periods.size:
             raise InputError(
                 f"Periodic: period must be a number or one per coordinate; got shape "
@@ -52,31 +52,33 @@ class Periodic(AbstractKernel):
     def lengthscale(self) -> Float[Array, "..."]:
         return jnp.exp(self.log_lengthscale)
 
-    def periodized(self, periods: Periods) -> "Periodic":
-        own = np.broadcast_to(np.asarray(self.period, dtype=float), len(periods))
-        if any(p is not None and p != q for p, q in zip(periods, own, strict=True)):
+    def make_periodic(self, periods: Periods) -> "Periodic":
+        kernel_periods = self.periods_in(len(periods))
+        if any(p is not None and p != q for p, q in zip(periods, kernel_periods, strict=True)):
             raise InputError(
-                f"Periodic: its period {self.period} is not that of the domain, {periods}."
+                f"Periodic: period must be the period of the domain, {periods}; got {self.period}."
             )
         return self
 
-    def partials(
-        self, x: Coordinates, y: Coordinates, orders: Sequence[OrderPair]
-    ) -> list[Array | None]:
-        dimension = len(x)
-        strengths = per_coordinate(
-            "Periodic", "lengthscale", jnp.exp(-2.0 * self.log_lengthscale), dimension
-        )
+    def periods_in(self, dimension: int) -> tuple[float, ...]:
+        """Return one period per coordinate."""
         periods = self.period if isinstance(self.period, tuple) else (self.period,) * dimension
         if len(periods) != dimension:
             raise InputError(
                 f"Periodic: period has {len(periods)} entries but the points have {dimension} "
                 "coordinates. Give one per coordinate, or one for all."
             )
-        wanted = {plus(alpha, beta) for alpha, beta in orders}
+        return periods
+
+    def partials(self, x: Coordinates, y: Coordinates, orders: Sequence[OrderPair]) -> Partials:
+        dimension = len(x)
+        strengths = per_coordinate(
+            "Periodic", "lengthscale", jnp.exp(-2.0 * self.log_lengthscale), dimension
+        )
+        totals = {add(alpha, beta) for alpha, beta in orders}
         factors = [
-            _circle(x[i], y[i], strengths[i], periods[i], max(gamma[i] for gamma in wanted))
-            for i in range(dimension)
+            _circle(x[i], y[i], strengths[i], period, max(gamma[i] for gamma in totals))
+            for i, period in enumerate(self.periods_in(dimension))
         ]
 
         def derivative(gamma):
@@ -86,19 +88,20 @@ class Periodic(AbstractKernel):
             return value
 
         return [
-            (-1.0 if sum(beta) % 2 else 1.0) * derivative(plus(alpha, beta))
+            (-1.0 if sum(beta) % 2 else 1.0) * derivative(add(alpha, beta))
             for alpha, beta in orders
         ]
 
 
-def _circle(x: Array, y: Array, strength: Array, period: float, highest: int) -> list[Array]:
-    """g = exp(h) and its derivatives in d = x - y, h = c (cos ωd - 1), by g' = h' g and Leibniz."""
-    sine, cosine = half_angle(x, y, period)
-    sine_full, cosine_full = 2.0 * sine * cosine, 1.0 - 2.0 * sine * sine
-    cycle = [cosine_full, -sine_full, -cosine_full, sine_full]
+def _circle(x: Array, y: Array, strength: Array, period: float, max_order: int) -> list[Array]:
+    """Return g = exp(h) and its derivatives in d = x - y, for h = c (cos ωd - 1).
+
+    The derivatives follow from g' = h' g and the product rule.
+    """
+    half_sine, cosines = angle_difference(x, y, period)
     omega = 2.0 * pi / period
-    h = [strength * omega**k * cycle[k % 4] for k in range(highest + 1)]
-    g = [jnp.exp(-2.0 * strength * sine * sine)]
-    for n in range(highest):
+    h = [strength * omega**k * cosines[k % 4] for k in range(max_order + 1)]
+    g = [jnp.exp(-2.0 * strength * half_sine * half_sine)]
+    for n in range(max_order):
         g.append(sum((comb(n, k) * h[k + 1] * g[n - k] for k in range(n + 1)), start=jnp.zeros(())))
     return g

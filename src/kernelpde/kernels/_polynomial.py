@@ -1,6 +1,6 @@
 """The polynomial kernel, a function of the dot product."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import product
 from math import factorial, perm, prod
 
@@ -9,11 +9,12 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from kernelpde.arrays import Numbers
-from kernelpde.checking import whole_number
+from kernelpde.checking import check_integer
 from kernelpde.errors import InputError
-from kernelpde.kernels._kernel import AbstractKernel, Coordinates
-from kernelpde.kernels._multiindex import MultiIndex, OrderPair, binomial, minus
-from kernelpde.kernels._parameters import log_of_positive
+from kernelpde.kernels._kernel import AbstractKernel, Coordinates, Partials
+from kernelpde.kernels._multiindex import MultiIndex, OrderPair, binomial, subtract
+from kernelpde.kernels._optional import sum_optional
+from kernelpde.kernels._parameters import log_positive
 
 
 class Polynomial(AbstractKernel):
@@ -42,11 +43,11 @@ class Polynomial(AbstractKernel):
     degree: int = eqx.field(static=True)
 
     def __init__(self, degree: int, offset: Numbers = 1.0, slope: Numbers = 1.0):
-        self.degree = whole_number("Polynomial", "degree", degree)
+        self.degree = check_integer("Polynomial", "degree", degree)
         if self.degree < 1:
             raise InputError(f"Polynomial: degree must be a positive integer; got {degree}.")
-        self.log_offset = log_of_positive("Polynomial", "offset", offset, single=True)
-        self.log_slope = log_of_positive("Polynomial", "slope", slope, single=True)
+        self.log_offset = log_positive("Polynomial", "offset", offset, single=True)
+        self.log_slope = log_positive("Polynomial", "slope", slope, single=True)
 
     @property
     def offset(self) -> Float[Array, ""]:
@@ -56,14 +57,11 @@ class Polynomial(AbstractKernel):
     def slope(self) -> Float[Array, ""]:
         return jnp.exp(self.log_slope)
 
-    def partials(
-        self, x: Coordinates, y: Coordinates, orders: Sequence[OrderPair]
-    ) -> list[Array | None]:
+    def partials(self, x: Coordinates, y: Coordinates, orders: Sequence[OrderPair]) -> Partials:
         slope = self.slope
         t = self.offset + slope * sum(a * b for a, b in zip(x, y, strict=True))
 
-        def derivative(alpha: MultiIndex, beta: MultiIndex) -> Array | None:
-            total = None
+        def terms(alpha: MultiIndex, beta: MultiIndex) -> Iterator[Array]:
             shared = product(*(range(min(a, b) + 1) for a, b in zip(alpha, beta, strict=True)))
             for k in shared:
                 order = sum(alpha) + sum(beta) - sum(k)
@@ -72,14 +70,12 @@ class Polynomial(AbstractKernel):
                 count = binomial(beta, k) * prod(
                     factorial(a) // factorial(a - c) for a, c in zip(alpha, k, strict=True)
                 )
-                term = (
-                    (count * perm(self.degree, order)) * slope**order * t ** (self.degree - order)
-                )
-                for point, powers in ((y, minus(alpha, k)), (x, minus(beta, k))):
+                factor = count * perm(self.degree, order)
+                term = factor * slope**order * t ** (self.degree - order)
+                for point, powers in ((y, subtract(alpha, k)), (x, subtract(beta, k))):
                     for coordinate, power in zip(point, powers, strict=True):
                         if power:
                             term = term * coordinate**power
-                total = term if total is None else total + term
-            return total
+                yield term
 
-        return [derivative(alpha, beta) for alpha, beta in orders]
+        return [sum_optional(terms(alpha, beta)) for alpha, beta in orders]

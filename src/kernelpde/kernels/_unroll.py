@@ -1,13 +1,15 @@
-"""Running a function of small vectors on large batches, one array per component.
+"""Evaluation of functions of small vectors on large batches, with one array per component.
 
 `jax.vmap` of a function of points makes arrays with a short axis for the coordinates, and XLA's CPU
-code for them is slow. Here the function is traced once for a single point and replayed with every
-component of every small vector as an array of its own, so that the whole becomes elementwise
+code for them is slow. This module traces the function once for a single point. It then replays the
+trace with a separate array for every component of every small vector. The result is elementwise
 arithmetic on large arrays, which XLA fuses into one loop.
 """
 
 from collections.abc import Callable, Sequence
+from itertools import islice
 from math import prod
+from typing import Any
 
 import jax
 import jax.extend.core as jex
@@ -21,25 +23,30 @@ _ELEMENTWISE = frozenset(
     logistic lt max min mul ne neg not or pow rem round rsqrt select_n sign sin sinh sqrt square
     stop_gradient sub tan tanh""".split()
 )
-_MOVES: dict[str, Callable] = {
-    "squeeze": lambda a, p: np.squeeze(a, axis=p["dimensions"]),
-    "reshape": lambda a, p: a.reshape(p["new_sizes"]),
-    "transpose": lambda a, p: np.transpose(a, p["permutation"]),
-    "rev": lambda a, p: np.flip(a, axis=p["dimensions"]),
-    "slice": lambda a, p: a[
+_RULES: dict[str, Callable[..., Any]] = {
+    "squeeze": lambda p, a: np.squeeze(a, axis=p["dimensions"]),
+    "reshape": lambda p, a: a.reshape(p["new_sizes"]),
+    "transpose": lambda p, a: np.transpose(a, p["permutation"]),
+    "rev": lambda p, a: np.flip(a, axis=p["dimensions"]),
+    "slice": lambda p, a: a[
         tuple(map(slice, p["start_indices"], p["limit_indices"], p["strides"] or [1] * a.ndim))
     ],
-    "reduce_sum": lambda a, p: _reduced(np.add, a, p["axes"]),
-    "reduce_prod": lambda a, p: _reduced(np.multiply, a, p["axes"]),
+    "reduce_sum": lambda p, a: _reduce(np.add, a, p["axes"]),
+    "reduce_prod": lambda p, a: _reduce(np.multiply, a, p["axes"]),
+    "broadcast_in_dim": lambda p, a: _broadcast(a, p["shape"], p["broadcast_dimensions"]),
+    "concatenate": lambda p, *a: np.concatenate(a, axis=p["dimension"]),
+    "iota": lambda p: _components(jax.lax.iota_p.bind(**p)),
+    "dot_general": lambda p, a, b: np.tensordot(a, b, axes=p["dimension_numbers"][0]),
 }
+"""Evaluation of primitives that are not elementwise, from parameters and operands."""
 
 
 class Unsupported(Exception):
-    """The function uses a primitive that cannot be taken apart into components."""
+    """The function has a primitive that cannot be unrolled, or too many operations."""
 
 
 class _Component:
-    """A batch of numbers that numpy treats as one entry of an object array."""
+    """A batch of numbers as one entry of a numpy object array."""
 
     def __init__(self, batch: Array):
         self.batch = batch
@@ -51,46 +58,45 @@ class _Component:
         return _Component(self.batch * other.batch)
 
 
-def unrolled(function: Callable[..., Array], lengths: Sequence[int]) -> Callable[..., Array]:
-    """`function` of vectors of the given lengths as a function of all their components.
+def unroll(function: Callable[..., Array], lengths: Sequence[int]) -> Callable[..., Array]:
+    """Return a function of vectors as an elementwise function of all their components.
+
+    Raises `Unsupported` if the function cannot be unrolled.
 
     **Arguments:**
 
-    - `function`: takes one vector per entry of `lengths` and returns a number.
-    - `lengths`: static.
+    - `function`: function of one vector per entry of `lengths` that returns a number.
+    - `lengths`: lengths of the vectors.
 
     **Returns:**
 
-    A function of `sum(lengths)` broadcastable arrays, elementwise.
-    Raises `Unsupported` at once if `function` cannot be replayed in this way.
+    A function of `sum(lengths)` broadcastable arrays.
     """
     closed = jax.make_jaxpr(function)(*(jnp.zeros(n) for n in lengths))
-    if _operations(closed.jaxpr) > _LARGEST:
+    if _count_operations(closed.jaxpr) > _MAX_OPERATIONS:
         raise Unsupported("too many scalar operations")
 
     def run(*components: Array) -> Array:
         iterator = iter(components)
-        arguments = []
-        for length in lengths:
-            arguments.append(_entries([next(iterator) for _ in range(length)], (length,)))
+        arguments = [_object_array(list(islice(iterator, n)), (n,)) for n in lengths]
         (result,) = _replay(closed, arguments)
         return result.reshape(-1)[0].batch
 
     return run
 
 
-_LARGEST = 400
-"""Scalar operations up to which taking a function apart pays: beyond, compilation does not."""
+_MAX_OPERATIONS = 400
+"""Maximum number of scalar operations. Unrolling longer functions costs too much compilation."""
 
 
-def _operations(jaxpr: jex.Jaxpr) -> int:
-    """How many scalar operations a function consists of; raises if it cannot be taken apart."""
+def _count_operations(jaxpr: jex.Jaxpr) -> int:
+    """Count scalar operations. Raise `Unsupported` for primitives that cannot be unrolled."""
     total = 0
     for equation in jaxpr.eqns:
         name = equation.primitive.name
         size = sum(prod(_shape(v)) for v in equation.outvars)
         if name in ("pjit", "jit"):
-            total += _operations(equation.params["jaxpr"].jaxpr)
+            total += _count_operations(equation.params["jaxpr"].jaxpr)
         elif name == "dot_general":
             contracted, batched = equation.params["dimension_numbers"]
             if any(batched):
@@ -98,16 +104,13 @@ def _operations(jaxpr: jex.Jaxpr) -> int:
             total += size * prod(_shape(equation.invars[0])[i] for i in contracted[0])
         elif name in _ELEMENTWISE:
             total += size
-        elif name not in _MOVES and name not in _OTHER:
+        elif name not in _RULES:
             raise Unsupported(name)
     return total
 
 
 def _shape(atom) -> tuple[int, ...]:
     return atom.aval.shape
-
-
-_OTHER = ("broadcast_in_dim", "concatenate", "iota")
 
 
 def _replay(closed: jex.ClosedJaxpr, arguments: Sequence[np.ndarray]) -> list[np.ndarray]:
@@ -124,34 +127,25 @@ def _replay(closed: jex.ClosedJaxpr, arguments: Sequence[np.ndarray]) -> list[np
         name, params = equation.primitive.name, equation.params
         if name in ("pjit", "jit"):
             results = _replay(params["jaxpr"], inputs)
-        elif name in _MOVES:
-            results = [np.asarray(_MOVES[name](inputs[0], params), dtype=object)]
-        elif name == "broadcast_in_dim":
-            results = [_broadcast(inputs[0], params["shape"], params["broadcast_dimensions"])]
-        elif name == "concatenate":
-            results = [np.concatenate(inputs, axis=params["dimension"])]
-        elif name == "iota":
-            results = [_components(equation.primitive.bind(**params))]
-        elif name == "dot_general":
-            results = [_contracted(inputs[0], inputs[1], params["dimension_numbers"][0])]
+        elif name in _RULES:
+            results = [np.asarray(_RULES[name](params, *inputs), dtype=object)]
         else:
             results = [_elementwise(equation.primitive, params, inputs)]
         values.update(zip(equation.outvars, results, strict=True))
     return [read(atom) for atom in jaxpr.outvars]
 
 
-def _entries(batches: Sequence[Array], shape: tuple[int, ...]) -> np.ndarray:
-    entries = np.empty(len(batches), dtype=object)
-    for i, batch in enumerate(batches):
-        entries[i] = _Component(batch)
-    return entries.reshape(shape)
+def _object_array(batches: Sequence[Array], shape: tuple[int, ...]) -> np.ndarray:
+    array = np.empty(len(batches), dtype=object)
+    array[:] = [_Component(batch) for batch in batches]
+    return array.reshape(shape)
 
 
 def _components(value) -> np.ndarray:
-    """Each entry of a small array as a component of its own."""
+    """Split a small array into its entries."""
     array = jnp.asarray(value)
     flat = array.reshape(-1)
-    return _entries([flat[i] for i in range(flat.shape[0])], array.shape)
+    return _object_array([flat[i] for i in range(flat.shape[0])], array.shape)
 
 
 def _elementwise(primitive, params, inputs: Sequence[np.ndarray]) -> np.ndarray:
@@ -160,7 +154,7 @@ def _elementwise(primitive, params, inputs: Sequence[np.ndarray]) -> np.ndarray:
         primitive.bind(*jnp.broadcast_arrays(*(c.batch for c in operands)), **params)
         for operands in zip(*(operand.reshape(-1) for operand in broadcast), strict=True)
     ]
-    return _entries(results, broadcast[0].shape)
+    return _object_array(results, broadcast[0].shape)
 
 
 def _broadcast(value: np.ndarray, shape, dimensions) -> np.ndarray:
@@ -170,13 +164,7 @@ def _broadcast(value: np.ndarray, shape, dimensions) -> np.ndarray:
     return np.broadcast_to(value.reshape(expanded), shape)
 
 
-def _contracted(left: np.ndarray, right: np.ndarray, axes) -> np.ndarray:
-    return np.asarray(
-        np.tensordot(left, right, axes=(tuple(axes[0]), tuple(axes[1]))), dtype=object
-    )
-
-
-def _reduced(operation: np.ufunc, value: np.ndarray, axes) -> np.ndarray:
+def _reduce(operation: np.ufunc, value: np.ndarray, axes) -> np.ndarray:
     for axis in sorted(axes, reverse=True):
         value = np.asarray(operation.reduce(value, axis=axis), dtype=object)
     return value

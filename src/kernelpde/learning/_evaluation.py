@@ -1,4 +1,4 @@
-"""The outer loss of one linearization, compiled once and used for all of them."""
+"""Outer loss of one linearization and its derivatives, compiled once for all linearizations."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -10,314 +10,336 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from kernelpde.arrays import array
+from kernelpde.arrays import to_array
 from kernelpde.compiling import compiled
-from kernelpde.functionals import Kernels, everywhere, gram_diagonal
-from kernelpde.learning._inner import inner_map
+from kernelpde.functionals import Kernels, gram_diagonal, replicate
+from kernelpde.learning._inner import solve_inner
 from kernelpde.learning._outer import (
     AbstractRegularizer,
-    Judge,
+    Criterion,
     held_out_residual,
-    squares,
+    squared_error,
 )
-from kernelpde.learning._predictive import Predictions, each_given_all, judged, predictive
+from kernelpde.learning._predictive import (
+    Predictor,
+    leave_one_out_predictor,
+    predictive_loss,
+    predictive_loss_and_curvature,
+)
 from kernelpde.linear_solvers import (
     AbstractLinearSolution,
     AbstractLinearSolverState,
     DenseSolution,
-    Nearby,
+    NeighborGroups,
 )
-from kernelpde.problem import LinearizedProblem
+from kernelpde.problem import LinearSystem, Problem
+
+_CG_TOLERANCE = 1e-3
+"""Relative residual at which conjugate gradients stop."""
+
+_MAX_CACHED_BYTES, _NUM_CACHED_ARRAYS = 2**29, 40
+"""Memory limit for pairwise arrays stored between products with J, and their number."""
+
+FORWARD_LIMIT = 8
+"""Number of parameters up to which forward mode is cheaper than the adjoint of the assembly."""
 
 
-class Parameters(eqx.Module):
-    """Hyperparameters as one vector θ, and the way back to kernels and noise.
+class ThetaMap(eqx.Module):
+    """Map between the vector θ of hyperparameters and kernels with noise.
 
     **Attributes:**
 
-    - `learned`: the kernels with only their inexact arrays, and log σ of conditions with noise to
-      be learned.
-    - `rest`: the kernels without them.
+    - `trainable`: inexact arrays of the kernels, and log σ of conditions with learned noise.
+    - `static`: everything else in the kernels.
     """
 
-    learned: Any
-    rest: Any
+    trainable: Any
+    static: Any
 
     @staticmethod
-    def of(kernels: Kernels, noises: Sequence[Float[Array, ""] | None] = ()) -> "Parameters":
-        return Parameters(*eqx.partition((kernels, tuple(noises)), eqx.is_inexact_array))
+    def of(kernels: Kernels, noises: Sequence[Float[Array, ""] | None] = ()) -> "ThetaMap":
+        return ThetaMap(*eqx.partition((kernels, tuple(noises)), eqx.is_inexact_array))
 
     @property
     def vector(self) -> np.ndarray:
-        leaves = jax.tree.leaves(self.learned)
+        leaves = jax.tree.leaves(self.trainable)
         if not leaves:
             return np.zeros(0)
         return np.concatenate([np.asarray(leaf, dtype=float).reshape(-1) for leaf in leaves])
 
     def kernels(self, theta: Float[Array, " p"]) -> Kernels:
-        return self._both(theta)[0]
+        return self._kernels_and_noises(theta)[0]
 
     def noises(self, theta: Float[Array, " p"]) -> tuple[Float[Array, ""] | None, ...]:
-        """For each condition log σ, if it is learned."""
-        return self._both(theta)[1]
+        """Return log σ of each condition, `None` where it is not learned."""
+        return self._kernels_and_noises(theta)[1]
 
-    def _both(self, theta: Float[Array, " p"]):
-        leaves, structure = jax.tree.flatten(self.learned)
-        ends = np.cumsum([0, *(leaf.size for leaf in leaves)])
+    def apply_to(self, problem: Problem, theta: Float[Array, " p"]) -> Problem:
+        """Return the problem with the kernels and noises of θ."""
+        return problem.with_kernels(self.kernels(theta)).with_noises(self.noises(theta))
+
+    def _kernels_and_noises(self, theta: Float[Array, " p"]):
+        leaves, structure = jax.tree.flatten(self.trainable)
+        stops = np.cumsum([leaf.size for leaf in leaves])
         values = theta if isinstance(theta, jax.core.Tracer) else np.asarray(theta)
-        parts = [
-            array(values[a:b].reshape(leaf.shape))
-            for leaf, a, b in zip(leaves, ends[:-1], ends[1:], strict=True)
+        new_leaves = [
+            to_array(values[stop - leaf.size : stop].reshape(leaf.shape))
+            for leaf, stop in zip(leaves, stops, strict=True)
         ]
-        return eqx.combine(jax.tree.unflatten(structure, parts), self.rest)
+        return eqx.combine(jax.tree.unflatten(structure, new_leaves), self.static)
 
 
 class Loss(eqx.Module):
-    """Everything that the outer loss of one linearization depends on besides θ.
+    """Outer loss of one linearization, as a function of θ.
 
     **Attributes:**
 
-    - `parameters`: how θ becomes kernels.
-    - `rows`: the linearized training residuals.
-    - `validation`: the linearized validation residuals; `None` for folds of the training rows.
-    - `row_weights`: what each validation residual is multiplied by; its square is the weight wᵢ of
-      a standardized one.
-    - `plan`: of the solver of the inner problem.
-    - `regularizer`: R(θ), if any.
-    - `folds`: row numbers, empty to leave out one row at a time.
-    - `judge`: what is made of the inner solution where there are no validation points.
-    - `data`: the numbers of the conditions that are data, if the loss is their density.
-    - `predictions`: from what each of them is predicted.
-    - `near`: what the plan knows about the validation points.
+    - `theta_map`: map from θ to kernels and noise.
+    - `training_system`: linearized training residuals.
+    - `validation_system`: linearized validation residuals, `None` without validation points.
+    - `row_weights`: factor of each validation residual. For standardized residuals its square is
+      the weight wᵢ.
+    - `solver_state`: solver state of the inner problem.
+    - `regularizer`: R(θ), or `None`.
+    - `folds`: row indices of each fold, empty for leave-one-out.
+    - `criterion`: map from the inner solution to ρ without validation points.
+    - `data`: indices of the data conditions if the loss is their predictive density.
+    - `predictor`: conditioning of the data in this density.
+    - `neighbor_groups`: solver-specific neighbor groups of the validation points.
     """
 
-    parameters: Parameters
-    rows: LinearizedProblem
-    validation: LinearizedProblem | None
+    theta_map: ThetaMap
+    training_system: LinearSystem
+    validation_system: LinearSystem | None
     row_weights: Float[Array, " N"]
-    plan: AbstractLinearSolverState
+    solver_state: AbstractLinearSolverState
     regularizer: AbstractRegularizer | None
     folds: tuple[np.ndarray, ...] = ()
-    judge: Judge = eqx.field(static=True, default=squares)
+    criterion: Criterion = eqx.field(static=True, default=squared_error)
     data: tuple[int, ...] | None = eqx.field(static=True, default=None)
-    predictions: Predictions = eqx.field(static=True, default=each_given_all)
-    near: tuple[Nearby | None, ...] = (None,)
+    predictor: Predictor = eqx.field(static=True, default=leave_one_out_predictor)
+    neighbor_groups: tuple[NeighborGroups | None, ...] = (None,)
 
-    def rows_at(self, theta: Float[Array, " p"]) -> LinearizedProblem:
-        """The training rows with the noise that belongs to θ."""
-        return self.rows.with_noises(self.parameters.noises(theta))
+    @property
+    def has_few_parameters(self) -> bool:
+        """True if derivatives cost little more than the loss."""
+        return self.theta_map.vector.size <= FORWARD_LIMIT
+
+    def system_at(self, theta: Float[Array, " p"]) -> LinearSystem:
+        """Return the training system with the noise of θ."""
+        return self.training_system.with_noises(self.theta_map.noises(theta))
+
+    def penalty(self, theta: Float[Array, " p"]) -> Float[Array, " q"]:
+        """Return the residual of the regularizer."""
+        if self.regularizer is None:
+            return jnp.zeros(0)
+        return self.regularizer.weighted_residuals(theta)
 
 
-class Reached(eqx.Module):
-    """The inner solution that belongs to an evaluation.
+class InnerSolution(eqx.Module):
+    """Solution of the inner problem at one θ.
 
     **Attributes:**
 
-    - `solved`: it, without the matrix it was found with.
-    - `validation_image`: what the validation functionals give for it.
+    - `linear_solution`: solution without its matrix factor.
+    - `validation_values`: values of the validation functionals.
     """
 
-    solved: AbstractLinearSolution
-    validation_image: Float[Array, " N"]
+    linear_solution: AbstractLinearSolution
+    validation_values: Float[Array, " N"]
 
     @property
     def nugget(self) -> Float[Array, ""]:
-        return self.solved.nugget
+        return self.linear_solution.nugget
 
     @property
-    def usable(self) -> Bool[Array, ""]:
-        return self.solved.usable
+    def succeeded(self) -> Bool[Array, ""]:
+        return self.linear_solution.succeeded
 
 
-def outer_roots(
-    theta: Float[Array, " p"], loss: Loss, keep: bool = False
-) -> tuple[Float[Array, " q"], Reached]:
-    """ρ(θ), half of whose sum of squares is the outer loss, and the inner solution.
+def outer_residual(
+    theta: Float[Array, " p"], loss: Loss, cache_intermediates: bool = False
+) -> tuple[Float[Array, " q"], InnerSolution]:
+    """Return ρ(θ) and the inner solution. The outer loss is ½ ‖ρ‖².
 
-    With `keep`, what derivatives are made of is kept to be used many times.
+    `cache_intermediates` stores intermediate arrays for repeated products with the Jacobian.
     """
-    kernels = loss.parameters.kernels(theta)
-    inner = inner_map(kernels, loss.rows_at(theta), loss.plan, keep)
-    weights, seen = loss.row_weights, inner.fitted
-    if loss.validation is not None:
-        residual = held_out_residual(kernels, inner, loss.validation, loss.near, keep)
-        seen, roots = residual + loss.validation.rhs, weights * residual
+    kernels = loss.theta_map.kernels(theta)
+    inner = solve_inner(kernels, loss.system_at(theta), loss.solver_state, cache_intermediates)
+    weights, values = loss.row_weights, inner.row_values
+    if loss.validation_system is not None:
+        residual = held_out_residual(
+            kernels, inner, loss.validation_system, loss.neighbor_groups, cache_intermediates
+        )
+        values, weighted = residual + loss.validation_system.rhs, weights * residual
     else:
         assert isinstance(inner, DenseSolution)
-        roots = loss.judge(inner, loss.folds, weights)
+        weighted = loss.criterion(inner, loss.folds, weights)
     if loss.regularizer is not None:
-        roots = jnp.concatenate([roots, loss.regularizer.roots(theta)])
-    return roots, _reached(inner, seen)
+        weighted = jnp.concatenate([weighted, loss.penalty(theta)])
+    return weighted, _without_matrix(inner, values)
 
 
-def _reached(inner: AbstractLinearSolution, seen: Float[Array, " N"]) -> Reached:
-    return everywhere(Reached(inner.without_factor(), seen), inner.devices)
+def _without_matrix(
+    inner: AbstractLinearSolution, validation_values: Float[Array, " N"]
+) -> InnerSolution:
+    return replicate(InnerSolution(inner.without_factor(), validation_values), inner.device_mesh)
 
 
-def _penalty(theta: Float[Array, " p"], loss: Loss) -> Float[Array, " q"]:
-    return jnp.zeros(0) if loss.regularizer is None else loss.regularizer.roots(theta)
-
-
-def outer_loss(theta: Float[Array, " p"], loss: Loss) -> tuple[Float[Array, ""], Reached]:
-    """J(θ), and the inner solution."""
+def outer_loss(theta: Float[Array, " p"], loss: Loss) -> tuple[Float[Array, ""], InnerSolution]:
+    """Return J(θ) and the inner solution."""
     if loss.data is None:
-        roots, reached = outer_roots(theta, loss)
-        return 0.5 * (roots @ roots), reached
-    kernels, rows = loss.parameters.kernels(theta), loss.rows_at(theta)
-    value, inner = predictive(kernels, rows, loss.plan, loss.data, loss.predictions)
-    penalty = _penalty(theta, loss)
-    return value + 0.5 * (penalty @ penalty), _reached(inner, inner.fitted)
+        residual, solution = outer_residual(theta, loss)
+        return 0.5 * (residual @ residual), solution
+    kernels, linearized = loss.theta_map.kernels(theta), loss.system_at(theta)
+    value, inner = predictive_loss(
+        kernels, linearized, loss.solver_state, loss.data, loss.predictor
+    )
+    penalty = loss.penalty(theta)
+    return value + 0.5 * (penalty @ penalty), _without_matrix(inner, inner.row_values)
 
 
 @compiled
-def density_and_normal(theta: Float[Array, " p"], loss: Loss):
-    """Minus the predictive log density of data, its gradient and expected curvature."""
+def density_and_curvature(theta: Float[Array, " p"], loss: Loss):
+    """Return the negative predictive log density of data, its gradient and expected curvature."""
     assert loss.data is not None
 
-    def model(t: Float[Array, " p"]) -> tuple[Kernels, LinearizedProblem]:
-        return loss.parameters.kernels(t), loss.rows_at(t)
+    def model(theta: Float[Array, " p"]) -> tuple[Kernels, LinearSystem]:
+        return loss.theta_map.kernels(theta), loss.system_at(theta)
 
-    found = judged(theta, model, loss.plan, loss.data, loss.predictions)
-    penalty, pull = jax.vjp(lambda t: _penalty(t, loss), theta)
-    slopes = jax.jacfwd(lambda t: _penalty(t, loss))(theta)
+    density = predictive_loss_and_curvature(
+        theta, model, loss.solver_state, loss.data, loss.predictor
+    )
+    penalty, pull_back = jax.vjp(lambda t: loss.penalty(t), theta)
+    jacobian = jax.jacfwd(lambda t: loss.penalty(t))(theta)
     return (
-        found.value + 0.5 * (penalty @ penalty),
-        found.gradient + pull(penalty)[0],
-        found.normal + slopes.T @ slopes,
-        _reached(found.inner, found.inner.fitted),
+        density.value + 0.5 * (penalty @ penalty),
+        density.gradient + pull_back(penalty)[0],
+        density.curvature + jacobian.T @ jacobian,
+        _without_matrix(density.inner, density.inner.row_values),
     )
 
 
 @compiled
-def loss_and_normal(theta: Float[Array, " p"], loss: Loss):
-    """Loss, gradient and JᵀJ by forward mode: one factorization for all directions."""
+def loss_and_curvature(theta: Float[Array, " p"], loss: Loss):
+    """Return loss, gradient and JᵀJ by forward mode, with one factorization for all directions."""
 
-    def along(direction: Float[Array, " p"]):
-        return jax.jvp(lambda t: outer_roots(t, loss), (theta,), (direction,), has_aux=True)
+    def push_forward(tangent: Float[Array, " p"]):
+        return jax.jvp(lambda t: outer_residual(t, loss), (theta,), (tangent,), has_aux=True)
 
-    roots, jacobian, reached = jax.vmap(along, out_axes=(None, 0, None))(jnp.eye(len(theta)))
-    return 0.5 * (roots @ roots), jacobian @ roots, jacobian @ jacobian.T, reached
+    residual, jacobian, solution = jax.vmap(push_forward, out_axes=(None, 0, None))(
+        jnp.eye(len(theta))
+    )
+    return 0.5 * (residual @ residual), jacobian @ residual, jacobian @ jacobian.T, solution
 
 
 @compiled
 def loss_and_gradient(theta: Float[Array, " p"], loss: Loss):
-    """Loss and gradient by reverse mode."""
+    """Return loss and gradient by reverse mode."""
 
-    def scalar(t: Float[Array, " p"]):
-        roots, reached = outer_roots(t, loss)
-        return 0.5 * (roots @ roots), reached
+    def scalar(theta: Float[Array, " p"]):
+        residual, solution = outer_residual(theta, loss)
+        return 0.5 * (residual @ residual), solution
 
-    (value, reached), gradient = jax.value_and_grad(scalar, has_aux=True)(theta)
-    return value, gradient, None, reached
+    (value, solution), gradient = jax.value_and_grad(scalar, has_aux=True)(theta)
+    return value, gradient, None, solution
 
 
 loss_and_state = compiled(outer_loss)
 """Loss and inner solution, without derivatives."""
 
 
+def loss_without_derivatives(theta: Float[Array, " p"], loss: Loss):
+    """Return the loss alone; `damped_direction` computes the gradient."""
+    value, solution = loss_and_state(theta, loss)
+    return value, np.zeros(0), None, solution
+
+
 @compiled
 def damped_direction(
     theta: Float[Array, " p"], loss: Loss, damping: Float[Array, ""], iterations: int
 ) -> tuple[Float[Array, " p"], Float[Array, " p"]]:
-    """The gradient g and the step d of (JᵀJ + λ c I) d = -g, with J = ∂ρ/∂θ never formed.
+    """Return the gradient g and the step d of (JᵀJ + λ c I) d = -g with J = ∂ρ/∂θ.
 
-    By conjugate gradients on products with J and Jᵀ, which all use one factorization. The damping λ
-    is relative to c = ‖Jg‖² / ‖g‖², the curvature along the gradient.
+    J is never formed: conjugate gradients use products with J and Jᵀ and one factorization. The
+    damping λ is relative to c = ‖Jg‖² / ‖g‖², the curvature along the gradient.
     """
-    keep = 8 * _ARRAYS * len(loss.rows.rhs) ** 2 <= _KEPT
-    roots, forward, _ = jax.linearize(lambda t: outer_roots(t, loss, keep), theta, has_aux=True)
+    cache_intermediates = (
+        8 * _NUM_CACHED_ARRAYS * len(loss.training_system.rhs) ** 2 <= _MAX_CACHED_BYTES
+    )
+    roots, forward, _ = jax.linearize(
+        lambda t: outer_residual(t, loss, cache_intermediates), theta, has_aux=True
+    )
     backward = jax.linear_transpose(forward, theta)
     (gradient,) = backward(roots)
-    size = jnp.maximum(gradient @ gradient, 1e-300)
+    norm_squared = jnp.maximum(gradient @ gradient, 1e-300)
 
     def unfinished(state) -> Bool[Array, ""]:
-        count, _, left, _, _ = state
-        return (count < iterations) & (left @ left > _ENOUGH**2 * size)
+        count, _, residual, _, _ = state
+        return (count < iterations) & (residual @ residual > _CG_TOLERANCE**2 * norm_squared)
 
     def iterate(state):
-        # The only place where J and Jᵀ are applied: they are most of what there is to compile. The
-        # first direction is the gradient, so the first product also gives the curvature c.
-        count, step, left, along, curvature = state
-        image = backward(forward(along))[0]
-        curvature = jnp.where(count == 0, (along @ image) / size, curvature)
-        image = image + damping * curvature * along
-        before = left @ left
-        length = before / jnp.maximum(along @ image, 1e-300)
-        left = left - length * image
+        # J and Jᵀ are applied only here because they dominate the compile time. The first
+        # direction is the gradient, so the first product also gives the curvature c.
+        count, step, residual, direction, curvature = state
+        image = backward(forward(direction))[0]
+        curvature = jnp.where(count == 0, (direction @ image) / norm_squared, curvature)
+        image = image + damping * curvature * direction
+        old_squared = residual @ residual
+        length = old_squared / jnp.maximum(direction @ image, 1e-300)
+        residual = residual - length * image
         return (
             count + 1,
-            step + length * along,
-            left,
-            left + (left @ left) / before * along,
+            step + length * direction,
+            residual,
+            residual + (residual @ residual) / old_squared * direction,
             curvature,
         )
 
-    zero = jnp.zeros(())
-    begin = (jnp.asarray(0), jnp.zeros_like(theta), -gradient, -gradient, zero)
-    return gradient, jax.lax.while_loop(unfinished, iterate, begin)[1]
+    start = (jnp.asarray(0), jnp.zeros_like(theta), -gradient, -gradient, jnp.zeros(()))
+    return gradient, jax.lax.while_loop(unfinished, iterate, start)[1]
 
 
 @compiled
-def losses(thetas: Float[Array, "n p"], loss: Loss):
-    """Loss, nugget and usability for each row θ: one program, one matrix in memory at a time."""
+def batched_losses(thetas: Float[Array, "n p"], loss: Loss):
+    """Return loss, nugget and usability for each row θ, with one matrix in memory at a time."""
 
-    def one(theta: Float[Array, " p"]):
-        value, reached = outer_loss(theta, loss)
-        return value, reached.nugget, reached.usable
+    def evaluate(theta: Float[Array, " p"]):
+        value, solution = outer_loss(theta, loss)
+        return value, solution.nugget, solution.succeeded
 
-    return jax.lax.map(one, thetas)
-
-
-_ENOUGH = 1e-3
-"""Conjugate gradients stop at a residual of this relative size."""
-
-_KEPT, _ARRAYS = 2**29, 40
-"""Bytes of arrays of pairs that may be kept between products with J, and how many there are."""
-
-FORWARD_LIMIT = 8
-"""Number of parameters up to which forward mode is cheaper than the adjoint of the assembly."""
+    return jax.lax.map(evaluate, thetas)
 
 
 def evaluator(loss: Loss, curvature: str) -> Callable:
-    """The compiled function that suits the optimizer and the number of parameters."""
+    """Return the compiled evaluation for an optimizer's curvature and the number of parameters."""
     if loss.data is not None:
-        return density_and_normal
+        return density_and_curvature
     if curvature == "products":
         return loss_without_derivatives
-    forward = curvature == "matrix" or few(loss)
-    return loss_and_normal if forward else loss_and_gradient
-
-
-def few(loss: Loss) -> bool:
-    """Whether derivatives cost little more than the loss itself."""
-    return loss.parameters.vector.size <= FORWARD_LIMIT
-
-
-def loss_without_derivatives(theta: Float[Array, " p"], loss: Loss):
-    """The loss alone; its gradient comes with a direction, see `damped_direction`."""
-    value, reached = loss_and_state(theta, loss)
-    return value, np.zeros(0), None, reached
+    forward = curvature == "matrix" or loss.has_few_parameters
+    return loss_and_curvature if forward else loss_and_gradient
 
 
 @compiled
-def row_scales(kernels: Kernels, rows: LinearizedProblem) -> Float[Array, " M"]:
-    """κ(φᵢ, φᵢ) + Σᵢ: the squared size of a row under the prior."""
-    return gram_diagonal(kernels, rows.batches) + rows.variance
+def prior_row_variance(kernels: Kernels, linearized: LinearSystem) -> Float[Array, " M"]:
+    """Return κ(φᵢ, φᵢ) + Σᵢ, the variance of each row under the prior."""
+    return gram_diagonal(kernels, linearized.batches) + linearized.variance
 
 
 @compiled
-def predicted_std(
+def prediction_std(
     kernels: Kernels,
-    rows: LinearizedProblem,
-    plan: AbstractLinearSolverState,
-    validation: LinearizedProblem,
+    training: LinearSystem,
+    solver_state: AbstractLinearSolverState,
+    validation: LinearSystem,
 ) -> Float[Array, " N"]:
-    """The standard deviation of validation residuals given the training rows.
+    """Return the standard deviations of validation residuals given the training rows.
 
-    Not below what the nugget leaves of them, since rounding rules there.
+    The nugget times the prior variance is a lower bound, below which rounding errors dominate.
     """
-    inner = inner_map(kernels, rows, plan)
+    inner = solve_inner(kernels, training, solver_state)
     batches = validation.batches
-    known = jnp.concatenate([inner.variance(kernels, rows, batch) for batch in batches])
+    posterior = jnp.concatenate([inner.variance(kernels, training, batch) for batch in batches])
     prior = gram_diagonal(kernels, batches)
-    return jnp.sqrt(jnp.maximum(known, inner.nugget * prior) + validation.variance)
+    return jnp.sqrt(jnp.maximum(posterior, inner.nugget * prior) + validation.variance)

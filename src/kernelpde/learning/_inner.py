@@ -1,21 +1,19 @@
-"""The inner problem: a linearized system, and its solution as a function of the kernels."""
-
-from typing import TypeAlias
+"""Inner problem: a linearized system and its solution as a function of the kernels."""
 
 import equinox as eqx
 from jaxtyping import Array, Float
 
-from kernelpde.functionals import Kernels, Term
-from kernelpde.linear_solvers import AbstractLinearSolution, AbstractLinearSolverState, Nearby
-from kernelpde.problem import Collocation, LinearizedProblem, Residual
+from kernelpde.functionals import Kernels
+from kernelpde.linear_solvers import AbstractLinearSolution, AbstractLinearSolverState
+from kernelpde.problem import LinearSystem
 
 
-class Linearization(eqx.Module):
-    """What the residuals at some points see of a state: sums of states are sums of views.
+class LinearizationPoint(eqx.Module):
+    """Values of an iterate that the residuals at given points depend on; linear in the iterate.
 
     **Attributes:**
 
-    - `jets`: per condition, the entries in which its residual is nonlinear.
+    - `jets`: per condition, the jet values in which its residual is nonlinear.
     - `linear`: per row, the part of the residual that is linear in u.
     """
 
@@ -23,35 +21,19 @@ class Linearization(eqx.Module):
     linear: Float[Array, " M"]
 
 
-def inner_map(
-    kernels: Kernels, rows: LinearizedProblem, plan: AbstractLinearSolverState, keep: bool = False
-) -> AbstractLinearSolution:
-    """Solve the linearized training problem of the paper; with noise, the one with relaxed
-    conditions.
-
-    The state is Π_k(θ) = κ_θ(·, Φ) z, z = (K_Φ + Σ)⁻¹ b, or what stands for it. Differentiable in
-    the kernels, forwards and backwards, at the cost of one more solve and one more product with the
-    Gram matrix, which is not kept for it; with `keep`, more is.
-    """
-    return plan.solve(kernels, rows, rows.variance, rows.rhs, plan.refinement, keep)
-
-
-Places: TypeAlias = tuple[tuple[Float[Array, "_ _"], tuple[Term, ...]], ...]
-"""Per condition its points, and the entries in which its residual is nonlinear."""
-
-
-def places_of(residuals: tuple[Residual, ...], blocks: tuple[Collocation, ...]) -> Places:
-    return tuple((b.points, r.nonlinear_terms) for r, b in zip(residuals, blocks, strict=True))
-
-
-def entries_of(
+def solve_inner(
     kernels: Kernels,
-    solved: AbstractLinearSolution,
-    places: Places,
-    near: tuple[Nearby | None, ...],
-) -> tuple[Float[Array, "_ _"], ...]:
-    """The nonlinear jet entries of a state at other points, per condition."""
-    return tuple(
-        solved.jets(kernels, points, terms, n)
-        for (points, terms), n in zip(places, near, strict=True)
+    linearized: LinearSystem,
+    solver_state: AbstractLinearSolverState,
+    cache_intermediates: bool = False,
+) -> AbstractLinearSolution:
+    """Solve the linearized training problem of the paper; noise relaxes its conditions.
+
+    The solution is Π_k(θ) = κ_θ(·, Φ) z with z = (K_Φ + Σ)⁻¹ b, or an approximation of it. It is
+    differentiable in the kernels, in forward and reverse mode. A derivative costs one more solve
+    and one more product with the Gram matrix, which is recomputed. `cache_intermediates` stores
+    the intermediate arrays of this product instead.
+    """
+    return solver_state.solve(
+        kernels, linearized, solver_state.refinement_sweeps, cache_intermediates
     )

@@ -1,33 +1,36 @@
 """Learning the kernels of a problem."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
-from kernelpde.deprecation import adapted
-from kernelpde.gauss_newton import (
-    Points,
-    Start,
-    default_solver,
-)
-from kernelpde.learning._arguments import check_learn
-from kernelpde.learning._from_data import learned_from_data, with_noise_of_outliers
-from kernelpde.learning._learned import Learned
-from kernelpde.learning._method import Bilevel, RunFile, earlier
+from kernelpde.checking import check_instance, check_integer, check_mapping
+from kernelpde.learning._inverse import learn_with_state_priors, reweight_outliers
+from kernelpde.learning._learned import LearningResult
+from kernelpde.learning._method import Bilevel, CheckpointFile
 from kernelpde.learning._record import LearningRecord
-from kernelpde.learning._run import Run
-from kernelpde.learning._task import Options
-from kernelpde.learning._warm import with_own_lengthscales
+from kernelpde.learning._run import LearningRun
+from kernelpde.learning._stationary_start import with_per_coordinate_lengthscales
+from kernelpde.learning._task import LearningOptions
 from kernelpde.learning.validation import (
     AbstractValidation,
     data_conditions,
     default_validation,
 )
 from kernelpde.linear_solvers import Automatic, LinearSolver
+from kernelpde.nonlinear import Points, default_solver
 from kernelpde.precision import require_float64
 from kernelpde.problem import Problem
+from kernelpde.solution import (
+    Solution,
+    Start,
+    check_common,
+    check_linear_solver,
+    check_point_sets,
+    check_problem,
+)
 
 
-@adapted(earlier)
 def learn(
     problem: Problem,
     points: Points | None = None,
@@ -41,40 +44,41 @@ def learn(
     max_steps: int | None = None,
     throw: bool = True,
     callback: Callable[[LearningRecord], None] | None = None,
-    checkpoint: str | Path | RunFile | None = None,
-) -> Learned:
+    checkpoint: str | Path | CheckpointFile | None = None,
+) -> LearningResult:
     """Learn the hyperparameters of a problem's kernels, and solve it with them.
 
-    Bilevel optimization with a linearized inner problem, section 2 of the paper: in each step the
-    residuals are linearized at the state uᵏ, the solution of the linearized training problem is an
-    explicit function Π_k(θ) of the hyperparameters, and θ is moved to lower
+    This is bilevel optimization with a linearized inner problem, section 2 of the paper. Each step
+    linearizes the residuals at the iterate uᵏ. The solution of the linearized training problem is
+    then an explicit function Π_k(θ) of the hyperparameters, and the optimizer reduces
 
         ½ Σ_c w_c / N_c Σᵢ (rᵢ(θ) / s_c)² + R(θ),
 
-    with r the linearized residuals of Π_k(θ) at validation points, s_c the size of such a residual
-    under the prior at the beginning of the step, and R a regularizer. Then uᵏ⁺¹ = Π_k(θ), or a
-    fraction of that step if the true residuals require it.
+    with r the linearized residuals of Π_k(θ) at validation points, s_c the rms of such a residual
+    under the prior at the start of the step, and R a regularizer. Then uᵏ⁺¹ = Π_k(θ), or a
+    fraction of that step if the nonlinear residuals require it.
 
     **Arguments:**
 
-    - `problem`: with initial kernels.
+    - `problem`: problem with initial kernels.
     - `points`: training points per condition, as in `solve`.
-    - `validation`: by default `LeaveOneOutPredictive()` with noisy data, the density of each datum
-      given the rest; otherwise held-out points, `HeldOut(standardized=True)` where the matrix is
-      certain to be formed (see `Automatic`). Of given points some are then left out of training.
-      `Resampled()` draws new points in every step, `KFold()` uses folds of the training points.
+    - `validation`: outer loss. The default for noisy data is `LeaveOneOutPredictive()`, the density
+      of each datum given the rest. Otherwise it is `HeldOut()`, with `standardized=True` where the
+      matrix is certain to be formed (see `Automatic`); some of the user-supplied points are then
+      excluded from training. `Resampled()` draws new points in every step, `KFold()` uses folds of
+      the training points.
     - `method`: optimizer, regularizer and further settings, and the final solve.
     - `start`: initial guess, a solution or functions, as in `solve`.
-    - `linear_solver`: of the inner systems; `Automatic()` with a nugget of 1e-10 and without
-      refinement by default.
-    - `seed`, `sampling`: of the points.
+    - `linear_solver`: linear solver of the inner systems; by default `Automatic()` with a nugget of
+      1e-10 and without refinement.
+    - `seed`, `sampling`: seed and method of point sampling.
     - `max_steps`: maximum number of Gauss-Newton steps; 30 by default, with data 80.
-    - `throw`: raise `SolveError` if nothing usable was learned, or if the final solve has no
-      solution. One that is not accurate enough is returned, with a result that says so.
-    - `callback`: called with a `LearningRecord` after every evaluation of the outer loss and after
-      every step.
-    - `checkpoint`: a file for the state of the run, written after every step. If it exists the run
-      resumes from it, to a bitwise identical result; a file from another problem, other points or
+    - `throw`: raise `SolveError` if learning or the final solve fails. A solution that did not
+      converge is returned with its result code.
+    - `callback`: function called with a `LearningRecord` after every evaluation of the outer loss
+      and after every step.
+    - `checkpoint`: file for the state of the run, written after every step. If it exists, the run
+      resumes from it, with a bitwise identical result. A file from another problem, other points or
       other settings is rejected. `max_steps` may differ: a run that ended at its limit continues.
 
     **Example:**
@@ -86,23 +90,21 @@ def learn(
     ```
     """
     require_float64()
-    check_learn(
-        problem, points, validation, method, start, linear_solver, max_steps, throw, callback
-    )
+    check_common("learn", throw, callback)
+    _check_arguments(problem, points, validation, method, start, linear_solver, max_steps)
     method = Bilevel() if method is None else method
-    problem = problem.current()
+    problem = problem.retraced()
     if max_steps is None:
         max_steps = 80 if data_conditions(problem) else 30
     if not isinstance(points, tuple):
         points = problem.collocate(points, seed=seed, sampling=sampling)
-    blocks = points
-    linear_solver = linear_solver or Automatic(nugget=1e-10, refinement=0)
+    linear_solver = linear_solver or Automatic(nugget=1e-10, refinement_sweeps=0)
     if validation is None:
-        validation = default_validation(problem, blocks, linear_solver)
-    problem = problem.balanced(blocks)
+        validation = default_validation(problem, points, linear_solver)
+    problem = problem.with_field_scales(points)
     if method.multistart:
-        problem = with_own_lengthscales(problem, blocks)
-    options = Options(
+        problem = with_per_coordinate_lengthscales(problem, points)
+    options = LearningOptions(
         validation,
         method.regularizer,
         default_solver(method.solver),
@@ -112,5 +114,36 @@ def learn(
         method.multistart,
         callback,
     )
-    run = Run(problem, blocks, options, method, start, max_steps, checkpoint)
-    return learned_from_data(with_noise_of_outliers(run), throw)
+    run = LearningRun(problem, points, options, method, start, max_steps, checkpoint)
+    return learn_with_state_priors(reweight_outliers(run), throw)
+
+
+def _check_arguments(
+    problem: Any,
+    points: Any,
+    validation: Any,
+    method: Any,
+    start: Any,
+    linear_solver: Any,
+    max_steps: Any,
+) -> None:
+    """Check the types of the arguments; `collocate` checks the counts of points."""
+    check_problem("learn", problem)
+    check_point_sets("learn", problem, points)
+    names = [condition.name for condition in problem.conditions]
+    if validation is not None:
+        expected = "HeldOut(), Resampled(), KFold(), LeaveOneOutPredictive() or learning.Evidence()"
+        check_instance("learn", "validation", validation, AbstractValidation, expected)
+        for argument in ("points", "weights"):
+            value = getattr(validation, argument, None)
+            if value is not None:
+                check_mapping(type(validation).__name__, argument, value, names)
+    if method is not None:
+        check_instance("learn", "method", method, Bilevel, "learning.Bilevel(...)")
+        method.final.check_names(names)
+    if start is not None:
+        expected = "a Solution, or functions of a point as in {'u': lambda x: x[0]}"
+        check_instance("learn", "start", start, (Solution, Mapping), expected)
+    check_linear_solver("learn", "linear_solver", linear_solver)
+    if max_steps is not None:
+        check_integer("learn", "max_steps", max_steps, at_least=1)

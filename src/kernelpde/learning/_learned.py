@@ -1,43 +1,39 @@
-"""What learning has led to."""
+"""Result of learning."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kernelpde.arrays import array
-from kernelpde.deprecation import warn_moved
+from kernelpde.arrays import to_array
 from kernelpde.functionals import Kernels
-from kernelpde.gauss_newton import (
-    Solution,
-)
-from kernelpde.learning._evaluation import Parameters
-from kernelpde.learning._pictures import LearningHistory, plot_learning
-from kernelpde.learning._record import LearningRecord
+from kernelpde.learning._evaluation import ThetaMap
+from kernelpde.learning._record import LearningHistory, LearningRecord
 from kernelpde.learning._result import RESULTS
 from kernelpde.linear_solvers import LinearSolver
-from kernelpde.notebooks import RESOLUTION, as_html
+from kernelpde.plotting import figure_to_html, plot_learning_history
 from kernelpde.problem import Problem
+from kernelpde.solution import Solution
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True, eq=False)
-class Learned:
-    """The result of learning.
+class LearningResult:
+    """Learned problem with its solution and the history of learning.
 
     **Attributes:**
 
-    - `problem`: the problem with the learned kernels.
-    - `solution`: of that problem at the final points.
-    - `result`: why learning stopped.
-    - `factorizations`: their number, without the final solve.
+    - `problem`: problem with the learned kernels.
+    - `solution`: solution of this problem at the final points.
+    - `result`: result code of learning.
+    - `factorizations`: number of factorizations, excluding the final solve.
     - `history`: one record per Gauss-Newton step.
     - `evaluations`: one record per evaluation of the outer loss.
-    - `linear_solver`: of the final solve.
-    - `covariance`: with data, that of the hyperparameters (of their logarithms, as a vector): the
-      inverse curvature of the outer loss. Otherwise `None`.
+    - `linear_solver`: linear solver of the final solve.
+    - `covariance`: with data, covariance of θ (logarithms of positive hyperparameters), the inverse
+      curvature of the outer loss; otherwise `None`.
 
     **Example:**
 
@@ -56,26 +52,14 @@ class Learned:
     linear_solver: LinearSolver
     covariance: np.ndarray | None
 
-    @property
-    def spread(self) -> np.ndarray | None:
-        warn_moved("Learned.spread", "Learned.covariance")
-        return self.covariance
-
-    @property
-    def factorisations(self) -> int:
-        warn_moved("Learned.factorisations", "Learned.factorizations")
-        return self.factorizations
-
-    def shifted(self, by: np.ndarray) -> Problem:
-        """The problem with hyperparameters other than those learned, moved by a vector."""
-        parameters = Parameters.of(self.problem.kernels, self.problem.noises)
-        theta = array(parameters.vector + by)
-        found = self.problem.with_kernels(parameters.kernels(theta))
-        return found.with_noises(parameters.noises(theta))
+    def problem_at_offset(self, offset: np.ndarray) -> Problem:
+        """Return the problem with the learned θ shifted by a vector."""
+        theta_map = ThetaMap.of(self.problem.kernels, self.problem.noises)
+        return theta_map.apply_to(self.problem, to_array(theta_map.vector + offset))
 
     def plot(self) -> "Figure":
         """Draw the outer loss, the residuals and the hyperparameters over the run."""
-        return plot_learning(self.history, self.evaluations, self.problem.space.coordinates)
+        return plot_learning_history(self.history, self.evaluations, self.problem.space.coordinates)
 
     @property
     def kernels(self) -> Kernels:
@@ -83,22 +67,22 @@ class Learned:
 
     @property
     def converged(self) -> bool:
-        """Whether both learning and the final solve have converged."""
-        settled = self.result in (RESULTS.converged, RESULTS.scattered)
-        return settled and bool(self.solution.converged)
+        """True if both learning and the final solve converged."""
+        learning_converged = self.result in (RESULTS.converged, RESULTS.fluctuating)
+        return learning_converged and bool(self.solution.converged)
 
     @property
-    def reason(self) -> str:
+    def message(self) -> str:
         if self.solution.converged:
             return self.result.value
-        return f"{self.result.value} The solution with what was learned: {self.solution.reason}"
+        return f"{self.result.value} Final solve: {self.solution.message}"
 
     def __repr__(self) -> str:
-        state = "converged" if self.converged else "NOT converged"
+        status = "converged" if self.converged else f"not converged ({self.result.name})"
         return (
-            f"Learned: {state} after {len(self.history)} Gauss-Newton steps and "
-            f"{self.factorizations} factorizations. {self.reason}\n{self.solution!r}"
+            f"LearningResult: {status} after {len(self.history)} Gauss-Newton steps, "
+            f"{self.factorizations} factorizations\n{self.message}\n{self.solution!r}"
         )
 
     def _repr_html_(self) -> str:
-        return as_html(repr(self), lambda: self.solution.plot(resolution=RESOLUTION))
+        return figure_to_html(repr(self), self.solution.plot)

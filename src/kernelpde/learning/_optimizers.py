@@ -1,8 +1,8 @@
-"""How the outer loss is lowered: small objects that propose the next hyperparameters.
+"""Optimizers of the outer loss.
 
 The outer loss is ½ ‖ρ(θ)‖² for a vector ρ of weighted validation residuals and regularizers. An
-optimizer sees evaluations of it, each with one factorization, through a function, and returns the
-hyperparameters it ends with.
+optimizer evaluates it through a function, with one factorization per call, and returns the last
+accepted evaluation.
 """
 
 import abc
@@ -14,9 +14,8 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 import optax
-from jaxtyping import Float
 
-from kernelpde.checking import real_number, shown, truth, whole_number
+from kernelpde.checking import check_bool, check_integer, check_real, format_value
 from kernelpde.errors import InputError
 
 
@@ -26,27 +25,27 @@ class Evaluation:
 
     **Attributes:**
 
-    - `theta`: where.
+    - `theta`: hyperparameters.
     - `loss`: ½ ‖ρ‖².
-    - `gradient`: of the loss.
-    - `normal`: JᵀJ with J = ∂ρ/∂θ, if the evaluation was made for it.
-    - `extra`: the state that belongs to θ.
-    - `direction`: for a damping, the damped Gauss-Newton step, if the evaluation was made for it;
-      there is no gradient then.
-    - `derivatives`: the same evaluation with gradient and JᵀJ, where these cost so much more than
-      the loss that they wait until they are asked for.
+    - `gradient`: gradient of the loss.
+    - `curvature`: JᵀJ with J = ∂ρ/∂θ, for optimizers that require the matrix.
+    - `inner_solution`: solution of the inner problem at θ.
+    - `direction`: map from a damping and a maximum number of iterations to the damped Gauss-Newton
+      step, for optimizers that require products with J. The gradient is then empty.
+    - `derivatives`: function that returns the evaluation with gradient and JᵀJ, if these are
+      deferred because they cost much more than the loss.
     """
 
     theta: np.ndarray
     loss: float
     gradient: np.ndarray
-    normal: np.ndarray | None
-    extra: Any
+    curvature: np.ndarray | None
+    inner_solution: Any
     direction: Callable[[float, int], np.ndarray] | None = None
     derivatives: Callable[[], "Evaluation"] | None = None
 
     @property
-    def differentiated(self) -> "Evaluation":
+    def with_derivatives(self) -> "Evaluation":
         return self if self.derivatives is None else self.derivatives()
 
     @property
@@ -58,7 +57,7 @@ Evaluate = Callable[[np.ndarray], Evaluation]
 
 
 Curvature: TypeAlias = Literal["none", "matrix", "products"]
-"""What an optimizer asks of JᵀJ: nothing, the matrix, or a step made of products with J."""
+"""Second-order information that an optimizer requires: none, the matrix JᵀJ, or products with J."""
 
 
 class AbstractOptimizer(eqx.Module):
@@ -68,173 +67,174 @@ class AbstractOptimizer(eqx.Module):
 
     @abc.abstractmethod
     def minimize(
-        self, evaluate: Evaluate, start: np.ndarray, memory: Any, largest_move: float
+        self, evaluate: Evaluate, start: np.ndarray, optimizer_state: Any, max_step: float
     ) -> tuple[Evaluation, Any]:
-        """A few steps down from `start`.
+        """Take several steps from `start`.
 
         **Arguments:**
 
-        - `evaluate`: the loss of the present linearization.
-        - `start`: θ.
-        - `memory`: what the last call returned for the next; `None` in the first.
-        - `largest_move`: no entry of θ moves farther than this in one step.
+        - `evaluate`: outer loss of the current linearization.
+        - `start`: initial θ.
+        - `optimizer_state`: state returned by the last call; `None` in the first call.
+        - `max_step`: maximum change of an entry of θ in one step.
 
         **Returns:**
 
-        The last evaluation that was kept, and what to remember.
+        The last accepted evaluation and the new optimizer state.
         """
 
     @abc.abstractmethod
-    def memory_like(self, theta: np.ndarray) -> Any:
-        """Something of the make of what `minimize` remembers, for reading it from a file."""
+    def state_template(self, theta: np.ndarray) -> Any:
+        """Return a state with the structure of `optimizer_state`, for reading it from a file."""
 
 
-class LevenbergMarquardt(AbstractOptimizer):
+class _AbstractDampedGaussNewton(AbstractOptimizer):
+    """Gauss-Newton steps on ρ(θ) with adaptive damping."""
+
+    max_steps: eqx.AbstractVar[int]
+    initial_damping: eqx.AbstractVar[float]
+    min_damping: ClassVar[float]
+
+    @abc.abstractmethod
+    def propose_step(self, best: Evaluation, damping: float) -> np.ndarray | None:
+        """Return the damped step, or `None` to stop."""
+
+    def minimize(self, evaluate, start, optimizer_state, max_step):
+        damping = self.initial_damping if optimizer_state is None else optimizer_state
+        best = evaluate(start)
+        for _ in range(self.max_steps):
+            best = best.with_derivatives if best.finite else best
+            move = self.propose_step(best, damping) if best.finite else None
+            if move is None:
+                break
+            trial = evaluate(best.theta + np.clip(move, -max_step, max_step))
+            if trial.finite and trial.loss < best.loss:
+                best, damping = trial, max(damping / 10, self.min_damping)
+            else:
+                damping = min(10 * damping, 1e6)
+        return best, damping
+
+    def state_template(self, theta):
+        return 0.0
+
+
+class LevenbergMarquardt(_AbstractDampedGaussNewton):
     """Damped Gauss-Newton steps on ρ(θ), forward-mode Jacobian: for up to a few hundred parameters.
 
     **Arguments:**
 
-    - `steps`: how many per linearization, rejected ones included.
-    - `first`: initial damping, relative to the diagonal of JᵀJ.
+    - `max_steps`: maximum number of steps per linearization, including rejected ones.
+    - `initial_damping`: initial damping, relative to the diagonal of JᵀJ.
     """
 
-    steps: int = 3
-    first: float = 1e-2
+    max_steps: int = 3
+    initial_damping: float = 1e-2
+    min_damping: ClassVar[float] = 1e-6
     curvature: ClassVar[Curvature] = "matrix"
 
     def __check_init__(self):
-        whole_number("LevenbergMarquardt", "steps", self.steps, at_least=1)
-        real_number("LevenbergMarquardt", "first", self.first, above=0)
+        check_integer("LevenbergMarquardt", "max_steps", self.max_steps, at_least=1)
+        check_real("LevenbergMarquardt", "initial_damping", self.initial_damping, greater_than=0)
 
-    def minimize(self, evaluate, start, memory, largest_move):
-        def propose(best: Evaluation, damping: float) -> np.ndarray | None:
-            if best.normal is None:
-                return None
-            # Directions in which the loss is nearly flat, such as a common amplitude, are held.
-            scale = np.maximum(np.diag(best.normal), 1e-3 * np.max(np.diag(best.normal)) + 1e-300)
-            move = -np.linalg.solve(best.normal + damping * np.diag(scale), best.gradient)
-            return None if np.max(np.abs(move)) < 1e-5 else move
-
-        damping = self.first if memory is None else memory
-        return _damped(evaluate, start, damping, propose, self.steps, largest_move, 1e-6)
-
-    def memory_like(self, theta):
-        return 0.0
+    def propose_step(self, best, damping):
+        if best.curvature is None:
+            return None
+        diagonal = np.diag(best.curvature)
+        # The lower bound damps directions of nearly constant loss, such as a common amplitude.
+        scale = np.maximum(diagonal, 1e-3 * np.max(diagonal) + 1e-300)
+        move = -np.linalg.solve(best.curvature + damping * np.diag(scale), best.gradient)
+        return None if np.max(np.abs(move)) < 1e-5 else move
 
 
-def _damped(
-    evaluate: Evaluate,
-    start: np.ndarray,
-    damping: float,
-    propose: Callable[[Evaluation, float], np.ndarray | None],
-    steps: int,
-    largest_move: float,
-    least: float,
-) -> tuple[Evaluation, float]:
-    """Take what is proposed where it lowers the loss; damp more where not, at least by `least`."""
-    best = evaluate(start)
-    for _ in range(steps):
-        best = best.differentiated if best.finite else best
-        move = propose(best, damping) if best.finite else None
-        if move is None:
-            break
-        trial = evaluate(best.theta + np.clip(move, -largest_move, largest_move))
-        if trial.finite and trial.loss < best.loss:
-            best, damping = trial, max(damping / 10, least)
-        else:
-            damping = min(10 * damping, 1e6)
-    return best, damping
-
-
-class GaussNewtonCG(AbstractOptimizer):
+class GaussNewtonCG(_AbstractDampedGaussNewton):
     """Damped Gauss-Newton steps on ρ(θ) by conjugate gradients: for thousands of parameters.
 
-    The Jacobian is never formed. A step costs one factorization and some ten products with it and
-    with its transpose.
+    The Jacobian is never formed. A step costs one factorization and about ten products with the
+    Jacobian and its transpose.
 
     **Arguments:**
 
-    - `steps`: how many per linearization, rejected ones included.
-    - `iterations`: of conjugate gradients in a step.
-    - `first`: initial damping, relative to the curvature along the gradient.
+    - `max_steps`: maximum number of steps per linearization, including rejected ones.
+    - `max_cg_iterations`: maximum number of conjugate-gradient iterations per step.
+    - `initial_damping`: initial damping, relative to the curvature along the gradient.
     """
 
-    steps: int = 3
-    iterations: int = 12
-    first: float = 1e-2
+    max_steps: int = 3
+    max_cg_iterations: int = 12
+    initial_damping: float = 1e-2
+    min_damping: ClassVar[float] = 1e-8
     curvature: ClassVar[Curvature] = "products"
 
     def __check_init__(self):
-        whole_number("GaussNewtonCG", "steps", self.steps, at_least=1)
-        whole_number("GaussNewtonCG", "iterations", self.iterations, at_least=1)
-        real_number("GaussNewtonCG", "first", self.first, above=0)
+        check_integer("GaussNewtonCG", "max_steps", self.max_steps, at_least=1)
+        check_integer("GaussNewtonCG", "max_cg_iterations", self.max_cg_iterations, at_least=1)
+        check_real("GaussNewtonCG", "initial_damping", self.initial_damping, greater_than=0)
 
-    def minimize(self, evaluate, start, memory, largest_move):
-        def propose(best: Evaluation, damping: float) -> np.ndarray | None:
-            return None if best.direction is None else best.direction(damping, self.iterations)
-
-        damping = self.first if memory is None else memory
-        return _damped(evaluate, start, damping, propose, self.steps, largest_move, 1e-8)
-
-    def memory_like(self, theta):
-        return 0.0
+    def propose_step(self, best, damping):
+        return None if best.direction is None else best.direction(damping, self.max_cg_iterations)
 
 
 class Optax(AbstractOptimizer):
-    """Any optax transformation, one update per evaluation.
+    """An optax optimizer, with one update per evaluation.
 
     **Arguments:**
 
-    - `transformation`: for example `optax.adam(1e-2)`.
-    - `steps`: how many per linearization.
-    - `restart`: begin with a new optimizer state at each linearization, as published.
+    - `transformation`: optax transformation, for example `optax.adam(1e-2)`.
+    - `max_steps`: number of steps per linearization.
+    - `reset_state`: reset the optimizer state at each linearization, as in the paper.
 
     **Example:**
 
     ```python
     >>> import optax
-    >>> method = kp.learning.Bilevel(optimizer=kp.Optax(optax.adam(1e-2), steps=20))
+    >>> method = kp.learning.Bilevel(optimizer=kp.Optax(optax.adam(1e-2), max_steps=20))
     ```
     """
 
     transformation: optax.GradientTransformation
-    steps: int = 50
-    restart: bool = True
+    max_steps: int = 50
+    reset_state: bool = True
     curvature: ClassVar[Curvature] = "none"
 
     def __check_init__(self):
         if not (hasattr(self.transformation, "init") and hasattr(self.transformation, "update")):
             raise InputError(
                 "Optax: expected an optax transformation such as optax.adam(1e-2); got "
-                f"{shown(self.transformation)}."
+                f"{format_value(self.transformation)}."
             )
-        whole_number("Optax", "steps", self.steps, at_least=1)
-        truth("Optax", "restart", self.restart)
+        check_integer("Optax", "max_steps", self.max_steps, at_least=1)
+        check_bool("Optax", "reset_state", self.reset_state)
 
-    def minimize(self, evaluate, start, memory, largest_move):
+    def minimize(self, evaluate, start, optimizer_state, max_step):
         theta = jnp.asarray(start)
-        state = self.transformation.init(theta) if memory is None or self.restart else memory
-        kept: Evaluation | None = None
-        for _ in range(self.steps):
+        state = (
+            self.transformation.init(theta)
+            if optimizer_state is None or self.reset_state
+            else optimizer_state
+        )
+        last_finite: Evaluation | None = None
+        for _ in range(self.max_steps):
             evaluation = evaluate(np.asarray(theta))
             if not evaluation.finite:
                 break
-            kept = evaluation
+            last_finite = evaluation
             updates, state = self.transformation.update(
                 jnp.asarray(evaluation.gradient), state, theta
             )
-            theta = theta + jnp.clip(jnp.asarray(updates), -largest_move, largest_move)
+            theta = theta + jnp.clip(jnp.asarray(updates), -max_step, max_step)
         last = evaluate(np.asarray(theta))
-        if kept is not None and not last.finite:
-            last = kept
+        if last_finite is not None and not last.finite:
+            last = last_finite
         return last, state
 
-    def memory_like(self, theta):
+    def state_template(self, theta):
         return self.transformation.init(jnp.asarray(theta))
 
 
 def paper_adam() -> Optax:
-    """The published setting: Adam, rate 1e-2, 50 steps per linearization, started anew in each.
+    """Return the optimizer of the paper: Adam, rate 1e-2, 50 steps per linearization.
+
+    The optimizer state is reset at each linearization.
 
     **Example:**
 
@@ -242,71 +242,62 @@ def paper_adam() -> Optax:
     >>> method = kp.learning.Bilevel(optimizer=kp.paper_adam())
     ```
     """
-    return Optax(optax.adam(1e-2), steps=50)
+    return Optax(optax.adam(1e-2), max_steps=50)
 
 
 class LBFGS(AbstractOptimizer):
-    """Limited-memory BFGS with a backtracking line search: for many parameters.
+    """L-BFGS-B of scipy, in a box around the start of each linearization: for many parameters.
 
     **Arguments:**
 
-    - `steps`: evaluations per linearization.
-    - `pairs`: how many past steps shape the next.
+    - `max_steps`: maximum number of evaluations per linearization after the first. A line search in
+      progress is completed.
+    - `memory_size`: number of past steps that approximate the curvature.
 
     **Example:**
 
     ```python
-    >>> method = kp.learning.Bilevel(optimizer=kp.LBFGS(steps=20))
+    >>> method = kp.learning.Bilevel(optimizer=kp.LBFGS(max_steps=20))
     ```
     """
 
-    steps: int = 10
-    pairs: int = 10
+    max_steps: int = 10
+    memory_size: int = 10
     curvature: ClassVar[Curvature] = "none"
 
     def __check_init__(self):
-        whole_number("LBFGS", "steps", self.steps, at_least=1)
-        whole_number("LBFGS", "pairs", self.pairs, at_least=1)
+        check_integer("LBFGS", "max_steps", self.max_steps, at_least=1)
+        check_integer("LBFGS", "memory_size", self.memory_size, at_least=1)
 
-    def minimize(self, evaluate, start, memory, largest_move):
-        del memory  # curvature of another linearization
-        best = evaluate(start)
-        history: list[tuple[np.ndarray, np.ndarray]] = []
-        direction, length = None, 1.0
-        for _ in range(self.steps):
-            if not best.finite:
-                break
-            if direction is None:
-                direction = _two_loop(best.gradient, history)
-                peak = max(np.max(np.abs(direction)), 1e-300)
-                # Without curvature the gradient gives a direction and no size.
-                length = min(1.0, largest_move / peak) if history else 0.1 / peak
-            trial = evaluate(best.theta + length * direction)
-            if trial.finite and trial.loss < best.loss:
-                pair = (trial.theta - best.theta, trial.gradient - best.gradient)
-                if pair[0] @ pair[1] > 0:
-                    history = [*history, pair][-self.pairs :]
-                best, direction = trial, None
-            else:
-                length /= 4
+    def minimize(self, evaluate, start, optimizer_state, max_step):
+        del optimizer_state  # It approximates the curvature of the previous linearization.
+        from scipy.optimize import minimize  # Imported here because it is slow and rarely used.
+
+        first = best = evaluate(start)
+        if not first.finite or not first.gradient.any():
+            return first, None
+        # The gradient alone does not determine a step length: the first step is set to 0.1.
+        scale = 0.1 / np.max(np.abs(first.gradient))
+
+        def scaled_loss(theta: np.ndarray) -> tuple[float, np.ndarray]:
+            nonlocal best
+            trial = first if np.array_equal(theta, start) else evaluate(theta)
+            if not trial.finite:
+                # Above every accepted loss, but small enough for the line search.
+                return 2 * scale * first.loss, np.zeros_like(start)
+            if trial.loss < best.loss:
+                best = trial
+            return scale * trial.loss, scale * trial.gradient
+
+        minimize(
+            scaled_loss,
+            start,
+            jac=True,
+            method="L-BFGS-B",
+            bounds=list(zip(start - max_step, start + max_step, strict=True)),
+            options={"maxcor": self.memory_size, "maxfun": self.max_steps},
+        )
         return best, None
 
-    def memory_like(self, theta):
+    def state_template(self, theta):
         return None
-
-
-def _two_loop(
-    gradient: Float[np.ndarray, " p"], history: list[tuple[np.ndarray, np.ndarray]]
-) -> Float[np.ndarray, " p"]:
-    """The BFGS direction from the last steps and changes of the gradient."""
-    q, factors = gradient.copy(), []
-    for step, change in reversed(history):
-        factor = (step @ q) / (step @ change)
-        factors.append(factor)
-        q = q - factor * change
-    if history:
-        step, change = history[-1]
-        q = q * (step @ change) / (change @ change)
-    for (step, change), factor in zip(history, reversed(factors), strict=True):
-        q = q + step * (factor - (change @ q) / (step @ change))
-    return -q

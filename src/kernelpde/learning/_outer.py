@@ -1,4 +1,4 @@
-"""The outer problem: how well a state generalizes, as a vector whose squares are to be small."""
+"""Outer problem: residual vectors ρ(θ) that measure generalization, and regularizers."""
 
 import abc
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -11,177 +11,178 @@ import numpy as np
 from jax.scipy.linalg import solve_triangular
 from jaxtyping import Array, Float
 
-from kernelpde.checking import real_number
-from kernelpde.deprecation import earlier_names
+from kernelpde.checking import check_real
 from kernelpde.errors import InputError
 from kernelpde.functionals import Kernels
-from kernelpde.linear_solvers import AbstractLinearSolution, DenseSolution, Nearby
-from kernelpde.problem import LinearizedProblem
+from kernelpde.linear_solvers import AbstractLinearSolution, DenseSolution, NeighborGroups
+from kernelpde.problem import LinearSystem
 
 Folds: TypeAlias = Sequence[Array | np.ndarray]
-"""The row numbers of each fold; none to leave out one row at a time."""
+"""Row indices of each fold; empty for leave-one-out."""
 
-Judge: TypeAlias = Callable[[DenseSolution, Folds, Float[Array, " M"]], Float[Array, " q"]]
-"""From the solution with all rows, folds of these and their weights to roots."""
+Criterion: TypeAlias = Callable[[DenseSolution, Folds, Float[Array, " M"]], Float[Array, " q"]]
+"""Map from the solution with all rows, their folds and their weights to the outer residual."""
 
 
 def held_out_residual(
     kernels: Kernels,
     inner: AbstractLinearSolution,
-    validation: LinearizedProblem,
-    near: tuple[Nearby | None, ...],
-    keep: bool = False,
+    validation: LinearSystem,
+    neighbor_groups: tuple[NeighborGroups | None, ...],
+    cache_intermediates: bool = False,
 ) -> Float[Array, " N"]:
-    """r(θ) = κ_θ(Ψ, Φ) z(θ) - b at validation points."""
-    return inner.predicted(kernels, validation.stacks, near, keep) - validation.rhs
+    """Return r(θ) = κ_θ(Ψ, Φ) z(θ) - b at validation points."""
+    prediction = inner.predict(kernels, validation.stacks, neighbor_groups, cache_intermediates)
+    return prediction - validation.rhs
 
 
 def leave_one_out_residual(inner: DenseSolution) -> Float[Array, " M"]:
-    """What each row misses when it is predicted from all others, from one factorization.
+    """Return the leave-one-out residuals of all rows, from one factorization.
 
-    With P = K + Σ + ηD and z = P⁻¹ b, it is rᵢ = -zᵢ / (P⁻¹)ᵢᵢ: prediction minus target.
+    With P = K + Σ + ηD and z = P⁻¹ b they are rᵢ = -zᵢ / (P⁻¹)ᵢᵢ, prediction minus target.
     """
-    return -inner.weights / inner.system.inverse_diagonal()
+    return -inner.weights / inner.factor.diagonal_of_inverse()
 
 
 def fold_residual(inner: DenseSolution, folds: Folds) -> Float[Array, " M"]:
-    """What the rows of each fold miss when they are predicted from all other folds.
+    """Return the residuals of the rows of each fold, predicted from all other folds.
 
-    By the block inverse identity r_F = -((P⁻¹)_FF)⁻¹ z_F: one factorization serves all folds.
-
-    **Arguments:**
-
-    - `inner`: the solution with all rows.
-    - `folds`: the row numbers of each fold.
+    By the block inverse identity r_F = -((P⁻¹)_FF)⁻¹ z_F one factorization serves all folds.
     """
-    found = jnp.zeros_like(inner.weights)
-    for fold, block in _inverse_blocks(inner, folds):
-        found = found.at[fold].set(-jnp.linalg.solve(block, inner.weights[fold]))
-    return found
+    residuals = jnp.zeros_like(inner.weights)
+    for fold, precision in _fold_precisions(inner, folds):
+        residuals = residuals.at[fold].set(-jnp.linalg.solve(precision, inner.weights[fold]))
+    return residuals
 
 
-def standardized_leave_one_out(
-    inner: DenseSolution,
-) -> tuple[Float[Array, " M"], Float[Array, " M"]]:
-    """rᵢ / σᵢ and log σᵢ, with σᵢ² = 1 / (P⁻¹)ᵢᵢ the variance of row i given all others."""
-    precision = inner.system.inverse_diagonal()
-    return -inner.weights / jnp.sqrt(precision), -0.5 * jnp.log(precision)
-
-
-def standardized_folds(
+def standardized_residuals(
     inner: DenseSolution, folds: Folds
 ) -> tuple[Float[Array, " M"], Float[Array, " M"]]:
-    """As `standardized_leave_one_out`, fold by fold: L⁻¹ z_F and -log Lᵢᵢ, (P⁻¹)_FF = L Lᵀ."""
-    found, scales = jnp.zeros_like(inner.weights), jnp.zeros_like(inner.weights)
-    for fold, block in _inverse_blocks(inner, folds):
-        misses, stds = in_turn(inner.weights[fold], block)
-        found, scales = found.at[fold].set(-misses), scales.at[fold].set(stds)
-    return found, scales
+    """Return z-scores and log σ of all rows, by folds or leave-one-out.
 
-
-def in_turn(
-    weights: Float[Array, " d"], block: Float[Array, "d d"]
-) -> tuple[Float[Array, " d"], Float[Array, " d"]]:
-    """What rows miss over σ, and log σ, each predicted from the rest and those that follow it.
-
-    L⁻¹ z and -log Lᵢᵢ with L Lᵀ the block of P⁻¹ that belongs to the rows, and z their weights.
+    Leave-one-out gives rᵢ / σᵢ with σᵢ² = 1 / (P⁻¹)ᵢᵢ the variance of row i given all others. A
+    fold F gives -L⁻¹ z_F and -log Lᵢᵢ with (P⁻¹)_FF = L Lᵀ.
     """
-    factor = jnp.linalg.cholesky(block)
+    if not folds:
+        precision = inner.factor.diagonal_of_inverse()
+        return -inner.weights / jnp.sqrt(precision), -0.5 * jnp.log(precision)
+    z_scores, log_std = jnp.zeros_like(inner.weights), jnp.zeros_like(inner.weights)
+    for fold, precision in _fold_precisions(inner, folds):
+        fold_scores, fold_log_std = sequential_residuals(inner.weights[fold], precision)
+        z_scores, log_std = z_scores.at[fold].set(-fold_scores), log_std.at[fold].set(fold_log_std)
+    return z_scores, log_std
+
+
+def sequential_residuals(
+    weights: Float[Array, " d"], precision: Float[Array, "d d"]
+) -> tuple[Float[Array, " d"], Float[Array, " d"]]:
+    """Return the standardized residuals of rows, and log σ, conditioned on the rows after them.
+
+    These are L⁻¹ z and -log Lᵢᵢ, with L Lᵀ the block of P⁻¹ that belongs to the rows.
+    """
+    factor = jnp.linalg.cholesky(precision)
     return solve_triangular(factor, weights, lower=True), -jnp.log(jnp.diagonal(factor))
 
 
-def profiled(
-    standardized: Float[Array, " M"], scales: Float[Array, " M"], weights: Float[Array, " M"]
+def amplitude_profiled(
+    z_scores: Float[Array, " M"], log_std: Float[Array, " M"], weights: Float[Array, " M"]
 ) -> Float[Array, " M"]:
-    """ρ with ½ ‖ρ‖² = ½ Σ vᵢ tᵢ² exp(2 Σ vᵢ log σᵢ) for standardized misses t, vᵢ = wᵢ / Σ wᵢ.
+    """Return ρ with ½ ‖ρ‖² = ½ Σ vᵢ tᵢ² exp(2 Σ vᵢ log σᵢ) for z-scores t and vᵢ = wᵢ / Σ wᵢ.
 
-    Its logarithm is, up to a factor and a constant, minus the predictive log density of the rows
-    left out, with the common amplitude of the kernels at its best value (Rasmussen and Williams,
-    section 5.4.2; Sundararajan and Keerthi 2001). A plain sum of squares is ruled by the few rows
-    that lie farthest from all others, whose misses are large for every kernel; here each counts by
-    what could be known of it.
+    Up to a factor and a constant, its logarithm is the negative predictive log density of the rows
+    with the optimal common amplitude of the kernels (Rasmussen and Williams, section 5.4.2;
+    Sundararajan and Keerthi 2001). A plain sum of squares is dominated by the few rows farthest
+    from all others, whose residuals are large for every kernel. Here each residual is relative to
+    its predictive standard deviation.
     """
     share = weights / jnp.sum(weights)
-    return jnp.sqrt(share) * standardized * jnp.exp(jnp.sum(share * scales))
+    return jnp.sqrt(share) * z_scores * jnp.exp(jnp.sum(share * log_std))
 
 
-def squares(inner: DenseSolution, folds: Folds, weights: Float[Array, " M"]) -> Float[Array, " M"]:
-    """What rows miss, left out fold by fold or one at a time, as it is."""
+def squared_error(
+    inner: DenseSolution, folds: Folds, weights: Float[Array, " M"]
+) -> Float[Array, " M"]:
+    """Return the weighted residuals of all rows, by folds or leave-one-out."""
     residual = fold_residual(inner, folds) if folds else leave_one_out_residual(inner)
     return weights * residual
 
 
-def density(inner: DenseSolution, folds: Folds, weights: Float[Array, " M"]) -> Float[Array, " M"]:
-    """The predictive density of rows left out, with the best common amplitude: see `profiled`."""
-    misses = standardized_folds(inner, folds) if folds else standardized_leave_one_out(inner)
-    return profiled(*misses, weights**2)
+def predictive_density(
+    inner: DenseSolution, folds: Folds, weights: Float[Array, " M"]
+) -> Float[Array, " M"]:
+    """Return ρ of `amplitude_profiled` for all rows, by folds or leave-one-out."""
+    return amplitude_profiled(*standardized_residuals(inner, folds), weights**2)
 
 
-def evidence(
+def marginal_likelihood(
     inner: DenseSolution, folds: Folds, weights: Float[Array, " M"]
 ) -> Float[Array, " M+1"]:
-    """ρ with ½ ‖ρ‖² = ½ (bᵀ P⁻¹ b / M) |P|^(1 / M) =: J, whose logarithm falls with the evidence.
+    """Return ρ with ½ ‖ρ‖² = ½ (bᵀ P⁻¹ b / M) |P|^(1 / M) =: J.
 
-    It is the density of all rows at once, b ~ N(0, s² P), at the best s² = bᵀ P⁻¹ b / M. Only the
-    first entry is not zero; the others bring what is missing of the curvature of log J to JᵀJ: the
-    average of observed and expected information (Gilmour, Thompson and Cullis 1995), here
+    Up to a factor and a constant, log J is the negative log density of all rows jointly,
+    b ~ N(0, s² P), at the optimal s² = bᵀ P⁻¹ b / M. Only the first entry of ρ is nonzero. The
+    other entries add to ρ′ᵀρ′ the missing part of the curvature of log J. This is the average of
+    observed and expected information (Gilmour, Thompson and Cullis 1995),
 
-        (∂P z)ᵀ P⁻¹ (∂P z) / (M bᵀz) - (zᵀ ∂P z / (M bᵀz))²,    z = P⁻¹ b,
+        (∂P z)ᵀ P⁻¹ (∂P z) / (M bᵀz) - (zᵀ ∂P z / (M bᵀz))²,    z = P⁻¹ b.
 
-    which needs products with ∂P alone, where the expected one needs P⁻¹ ∂P.
+    It requires only products with ∂P. The expected information requires P⁻¹ ∂P.
     """
     del folds, weights
-    system, count = inner.system, len(inner.weights)
-    energy = _energy(inner)
-    value = energy / count * jnp.exp(system.logdet() / count)
-    held = jax.lax.stop_gradient(inner.weights)
-    moved = system.matrix @ held + system.added * held
-    still = jax.lax.stop_gradient(moved)
-    halves = jax.lax.stop_gradient(system).solve_half(jnp.stack([moved - still, still], axis=1))
-    moving, along = halves.T
-    rest = moving - along * (along @ moving) / (along @ along)
+    factor, count = inner.factor, len(inner.weights)
+    energy = _quadratic_form(inner)
+    value = energy / count * jnp.exp(factor.log_det() / count)
+    constant_weights = jax.lax.stop_gradient(inner.weights)
+    product = factor.matrix @ constant_weights + factor.diagonal_shift * constant_weights
+    constant_product = jax.lax.stop_gradient(product)
+    # The first column is zero, with the derivative ∂P z.
+    half_solves = jax.lax.stop_gradient(factor).solve_transposed(
+        jnp.stack([product - constant_product, constant_product], axis=1)
+    )
+    change, direction = half_solves.T
+    orthogonal = change - direction * (direction @ change) / (direction @ direction)
     scale = jnp.sqrt(jax.lax.stop_gradient(value / (2.0 * energy)))
-    return jnp.concatenate([jnp.sqrt(value)[None], scale * rest])
+    return jnp.concatenate([jnp.sqrt(value)[None], scale * orthogonal])
 
 
 def kernel_flow(
     inner: DenseSolution, folds: Folds, weights: Float[Array, " M"]
 ) -> Float[Array, " M"]:
-    """ρ with ‖ρ‖² = 1 - ‖u_c‖² / ‖u‖² for the solution u_c without the rows of the one fold.
+    """Return ρ with ‖ρ‖² = 1 - ‖u_c‖² / ‖u‖² for the solution u_c without the rows of one fold.
 
-    Kernel flows (Owhadi and Yoo 2019). With F the rows left out,
+    This is the loss of kernel flows (Owhadi and Yoo 2019). For the omitted rows F,
     bᵀ P⁻¹ b - b_cᵀ P_cc⁻¹ b_c = z_Fᵀ ((P⁻¹)_FF)⁻¹ z_F.
     """
     del weights
-    return standardized_folds(inner, folds)[0] / jnp.sqrt(_energy(inner))
+    return standardized_residuals(inner, folds)[0] / jnp.sqrt(_quadratic_form(inner))
 
 
-def _energy(inner: DenseSolution) -> Float[Array, ""]:
-    """bᵀ P⁻¹ b."""
-    return inner.norm_squared + inner.system.added @ inner.weights**2
+def _quadratic_form(inner: DenseSolution) -> Float[Array, ""]:
+    """Return bᵀ P⁻¹ b."""
+    return inner.norm_squared + inner.factor.diagonal_shift @ inner.weights**2
 
 
-def _inverse_blocks(
+def _fold_precisions(
     inner: DenseSolution, folds: Folds
 ) -> Iterator[tuple[Array | np.ndarray, Float[Array, "_ _"]]]:
-    """(P⁻¹)_FF for each fold F."""
+    """Yield each fold F with (P⁻¹)_FF."""
     for fold in folds:
         columns = (
             jnp.zeros((len(inner.weights), len(fold))).at[fold, jnp.arange(len(fold))].set(1.0)
         )
-        yield fold, inner.system.solve_columns(columns)[fold]
+        yield fold, inner.factor.solve_columns(columns)[fold]
 
 
 class AbstractRegularizer(eqx.Module):
-    """A penalty R(θ) = ½ Σ ρ(θ)² on the hyperparameters, given by its roots ρ."""
+    """Penalty R(θ) = ½ Σ ρ(θ)² on the hyperparameters, defined by its residual ρ."""
 
     @abc.abstractmethod
-    def roots(self, theta: Float[Array, " p"]) -> Float[Array, " q"]:
-        """ρ(θ), whose squares are added to the squares of the outer residual."""
+    def weighted_residuals(self, theta: Float[Array, " p"]) -> Float[Array, " q"]:
+        """Return ρ(θ), which is appended to the outer residual."""
 
 
 class L2(AbstractRegularizer):
-    """R(θ) = ½ w Σ θᵢ²; for a positive hyperparameter θ is its logarithm.
+    """Quadratic penalty R(θ) = ½ w Σ θᵢ²; for a positive hyperparameter θᵢ is its logarithm.
 
     **Example:**
 
@@ -193,14 +194,14 @@ class L2(AbstractRegularizer):
     weight: float
 
     def __check_init__(self):
-        real_number("L2", "weight", self.weight, at_least=0)
+        check_real("L2", "weight", self.weight, at_least=0)
 
-    def roots(self, theta: Float[Array, " p"]) -> Float[Array, " p"]:
+    def weighted_residuals(self, theta: Float[Array, " p"]) -> Float[Array, " p"]:
         return jnp.sqrt(self.weight) * theta
 
 
 class L1(AbstractRegularizer):
-    """R(θ) = w Σ |θᵢ|, smoothed to √(θᵢ² + ε²) - ε.
+    """Absolute-value penalty R(θ) = w Σ |θᵢ|, smoothed to √(θᵢ² + ε²) - ε.
 
     **Example:**
 
@@ -213,18 +214,17 @@ class L1(AbstractRegularizer):
     smoothing: float = 1e-3
 
     def __check_init__(self):
-        real_number("L1", "weight", self.weight, at_least=0)
-        real_number("L1", "smoothing", self.smoothing, above=0)
+        check_real("L1", "weight", self.weight, at_least=0)
+        check_real("L1", "smoothing", self.smoothing, greater_than=0)
 
-    def roots(self, theta: Float[Array, " p"]) -> Float[Array, " p"]:
+    def weighted_residuals(self, theta: Float[Array, " p"]) -> Float[Array, " p"]:
         epsilon = self.smoothing
         # (√(θ² + ε²) - ε) as a square: θ² / (√(θ² + ε²) + ε), whose root is smooth at 0.
         return theta * jnp.sqrt(2.0 * self.weight / (jnp.sqrt(theta**2 + epsilon**2) + epsilon))
 
 
-@earlier_names(spread="sigma")
 class LogNormal(AbstractRegularizer):
-    """The prior log θᵢ ~ N(log m, s²) on positive hyperparameters: R = ½ Σ ((log θᵢ - log m) / s)².
+    """Prior log θᵢ ~ N(log m, s²) on positive hyperparameters: R = ½ Σ ((log θᵢ - log m) / s)².
 
     **Arguments:**
 
@@ -242,41 +242,41 @@ class LogNormal(AbstractRegularizer):
     sigma: float
 
     def __check_init__(self):
-        real_number("LogNormal", "median", self.median, above=0)
-        real_number("LogNormal", "sigma", self.sigma, above=0)
+        check_real("LogNormal", "median", self.median, greater_than=0)
+        check_real("LogNormal", "sigma", self.sigma, greater_than=0)
 
-    def roots(self, theta: Float[Array, " p"]) -> Float[Array, " p"]:
+    def weighted_residuals(self, theta: Float[Array, " p"]) -> Float[Array, " p"]:
         return (theta - jnp.log(self.median)) / self.sigma
 
 
-class Around(AbstractRegularizer):
-    """Independent priors θᵢ ~ N(mᵢ, sᵢ²), one for each entry of θ: R = ½ Σ ((θᵢ - mᵢ) / sᵢ)².
+class GaussianPrior(AbstractRegularizer):
+    """Independent priors θᵢ ~ N(mᵢ, sᵢ²) on the entries of θ: R = ½ Σ ((θᵢ - mᵢ) / sᵢ)².
 
     **Arguments:**
 
     - `center`: m.
-    - `sigma`: s; infinite where nothing is known.
+    - `sigma`: s; infinite for a flat prior.
     """
 
     center: Float[Array, " p"]
     sigma: Float[Array, " p"]
 
-    def roots(self, theta: Float[Array, " p"]) -> Float[Array, " p"]:
+    def weighted_residuals(self, theta: Float[Array, " p"]) -> Float[Array, " p"]:
         return (theta - self.center) / self.sigma
 
 
-def condition_weights(
-    names: tuple[str, ...], given: Mapping[str, float] | None
-) -> tuple[float, ...]:
-    """The weight of each condition in the outer loss: 1 unless given; 0 leaves it out."""
-    given = {} if given is None else dict(given)
-    unknown = set(given) - set(names)
+def check_weights(names: tuple[str, ...], weights: Mapping[str, float] | None) -> tuple[float, ...]:
+    """Return the weight of each condition in the outer loss: 1 by default, 0 to exclude it."""
+    by_name = {} if weights is None else dict(weights)
+    unknown = set(by_name) - set(names)
     if unknown:
         raise InputError(
-            f"weights names {', '.join(map(repr, sorted(unknown)))}, but the conditions are "
-            f"{', '.join(map(repr, names))}."
+            f"weights: no condition is named {', '.join(map(repr, sorted(unknown)))}. Expected "
+            f"names among {', '.join(map(repr, names))}."
         )
-    weights = tuple(float(given.get(name, 1.0)) for name in names)
-    if any(w < 0 or not np.isfinite(w) for w in weights) or not any(weights):
-        raise InputError(f"weights must not be negative, and not all zero; got {weights}.")
-    return weights
+    values = tuple(float(by_name.get(name, 1.0)) for name in names)
+    if any(value < 0 or not np.isfinite(value) for value in values) or not any(values):
+        raise InputError(
+            f"weights: expected nonnegative numbers, at least one of them positive; got {values}."
+        )
+    return values

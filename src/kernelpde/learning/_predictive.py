@@ -1,22 +1,21 @@
-"""The density of data given equations and each other, as an outer loss.
+"""Predictive density of data as an outer loss.
 
-With P = K + Σ + ηD and b the right-hand sides of the linearized rows, z = P⁻¹ b and B the block of
-P⁻¹ that belongs to data, data are predicted from everything else (equations, boundary conditions)
-with misses B⁻¹ z and covariance B⁻¹, their noise included. A datum i that is predicted from the
-rest and all other data has miss zᵢ / pᵢ and variance 1 / pᵢ with pᵢ = Bᵢᵢ. The loss is minus the
-log density of the data,
+Let P = K + Σ + ηD, z = P⁻¹ b for the right-hand sides b of the linearized rows, and let B be the
+block of P⁻¹ that belongs to the data. Given the equations and boundary conditions, the data have
+the residual B⁻¹ z and the covariance B⁻¹, which includes their noise. Given also all other data,
+datum i has the residual zᵢ / pᵢ and the variance 1 / pᵢ with pᵢ = Bᵢᵢ. The loss is the negative log
+density of the data,
 
-    J(θ) = Σᵢ ½ tᵢ² + log σᵢ,    tᵢ the miss of datum i over its standard deviation σᵢ,
+    J(θ) = Σᵢ ½ tᵢ² + log σᵢ,    tᵢ the residual of datum i over its standard deviation σᵢ.
 
-each of them given all others (leave-one-out), or given those that follow it: then J is minus the
-log evidence of the data given the equations.
+Each datum is conditioned on all others (leave-one-out) or on those after it. In the second case J
+is the negative log evidence of the data given the equations.
 
-Equations are what data are judged by, and are not judged themselves: their right-hand sides change
-from one linearization to the next, and with them any loss that scores them; it would even depend on
-the form in which an equation is written. Data do not change with the state, and multiplying a
-linearized equation by a number changes nothing. Leave-one-out is the default: the evidence trusts
-the priors of all fields together, which cannot all be right when one field is the solution of an
-equation in which the other is a coefficient; what counts is how well data are predicted.
+Equations are not scored. Their right-hand sides change with the linearization, and with them any
+loss that includes them; such a loss would even depend on the form of the equation. Data do not
+change with the state, and the loss is invariant under scaling of a linearized equation.
+Leave-one-out is the default because the evidence assumes that the joint prior of all fields is
+correct. It cannot be if one field solves an equation in which another is a coefficient.
 """
 
 from collections.abc import Callable
@@ -28,111 +27,115 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from kernelpde.functionals import Kernels
-from kernelpde.learning._inner import inner_map
-from kernelpde.learning._outer import in_turn
+from kernelpde.learning._inner import solve_inner
+from kernelpde.learning._outer import sequential_residuals
 from kernelpde.linear_solvers import (
-    AbstractLeftOut,
+    AbstractLeaveOneOut,
     AbstractLinearSolution,
     AbstractLinearSolverState,
-    Model,
+    KernelsAndRows,
 )
-from kernelpde.problem import LinearizedProblem
+from kernelpde.problem import LinearSystem
 
 
-class Predicted(NamedTuple):
-    """For each datum t and log σ; or, for each entry of θ, their derivatives."""
+class StandardizedResiduals(NamedTuple):
+    """t and log σ of each datum, or their derivatives in each entry of θ."""
 
-    misses: Float[Array, "*p d"]
+    z_scores: Float[Array, "*p d"]
     log_std: Float[Array, "*p d"]
 
     @property
-    def density(self) -> Float[Array, ""]:
-        """Minus its logarithm."""
-        return jnp.sum(0.5 * self.misses**2 + self.log_std)
+    def negative_log_density(self) -> Float[Array, ""]:
+        return jnp.sum(0.5 * self.z_scores**2 + self.log_std)
 
 
-class Predictions(NamedTuple):
-    """From what each datum is predicted: the predictions, and their derivatives in θ."""
+class Predictor(NamedTuple):
+    """Standardized residuals of the data under one conditioning, and their derivatives in θ."""
 
-    values: Callable[[AbstractLeftOut], Predicted]
-    slopes: Callable[[AbstractLeftOut, Model, Float[Array, " p"]], Predicted]
-
-
-def _from_others(z: Float[Array, " d"], precision: Float[Array, " d"]) -> Predicted:
-    return Predicted(z / jnp.sqrt(precision), -0.5 * jnp.log(precision))
+    residuals: Callable[[AbstractLeaveOneOut], StandardizedResiduals]
+    theta_derivatives: Callable[
+        [AbstractLeaveOneOut, KernelsAndRows, Float[Array, " p"]], StandardizedResiduals
+    ]
 
 
-def _in_turn(z: Float[Array, " d"], block: Float[Array, "d d"]) -> Predicted:
-    return Predicted(*in_turn(z, block))
+def _leave_one_out(z: Float[Array, " d"], precision: Float[Array, " d"]) -> StandardizedResiduals:
+    return StandardizedResiduals(z / jnp.sqrt(precision), -0.5 * jnp.log(precision))
 
 
-def _along(function: Callable[..., Predicted], at: tuple, slopes: tuple) -> Predicted:
-    return jax.vmap(lambda *s: jax.jvp(function, at, s)[1])(*slopes)
+def _sequential(z: Float[Array, " d"], precision: Float[Array, "d d"]) -> StandardizedResiduals:
+    return StandardizedResiduals(*sequential_residuals(z, precision))
 
 
-each_given_all = Predictions(
-    lambda some: _from_others(some.weights, some.precision),
-    lambda some, model, theta: _along(
-        _from_others, (some.weights, some.precision), some.slopes(model, theta)
+def _push_forward(
+    function: Callable[..., StandardizedResiduals], primals: tuple, theta_derivatives: tuple
+) -> StandardizedResiduals:
+    return jax.vmap(lambda *tangents: jax.jvp(function, primals, tangents)[1])(*theta_derivatives)
+
+
+leave_one_out_predictor = Predictor(
+    lambda rows: _leave_one_out(rows.weights, rows.precision),
+    lambda rows, model, theta: _push_forward(
+        _leave_one_out, (rows.weights, rows.precision), rows.theta_derivatives(model, theta)
     ),
 )
-"""Each datum from everything else: leave-one-out."""
+"""Conditions each datum on the equations and all other data: leave-one-out."""
 
-each_in_turn = Predictions(
-    lambda some: _in_turn(some.weights, some.joint),
-    lambda some, model, theta: _along(
-        _in_turn, (some.weights, some.joint), some.joint_slopes(model, theta)
+sequential_predictor = Predictor(
+    lambda rows: _sequential(rows.weights, rows.joint_precision),
+    lambda rows, model, theta: _push_forward(
+        _sequential,
+        (rows.weights, rows.joint_precision),
+        rows.joint_theta_derivatives(model, theta),
     ),
 )
-"""Each datum from equations and the data that follow it: the evidence."""
+"""Conditions each datum on the equations and the data after it: the evidence."""
 
 
-class Judged(eqx.Module):
+class PredictiveLoss(eqx.Module):
     """J, its gradient, its expected curvature, and the inner solution."""
 
     value: Float[Array, ""]
     gradient: Float[Array, " p"]
-    normal: Float[Array, "p p"]
+    curvature: Float[Array, "p p"]
     inner: AbstractLinearSolution
 
 
-def predictive(
+def predictive_loss(
     kernels: Kernels,
-    rows: LinearizedProblem,
-    plan: AbstractLinearSolverState,
+    linearized: LinearSystem,
+    solver_state: AbstractLinearSolverState,
     data: tuple[int, ...],
-    predictions: Predictions = each_given_all,
+    predictor: Predictor,
 ) -> tuple[Float[Array, ""], AbstractLinearSolution]:
-    """J for the conditions numbered in `data`."""
-    inner = inner_map(kernels, rows, plan)
-    return predictions.values(inner.left_out(kernels, rows, data)).density, inner
+    """Return J for the conditions with indices `data`, and the inner solution."""
+    inner = solve_inner(kernels, linearized, solver_state)
+    residuals = predictor.residuals(inner.leave_one_out(kernels, linearized, data))
+    return residuals.negative_log_density, inner
 
 
-def judged(
+def predictive_loss_and_curvature(
     theta: Float[Array, " p"],
-    model: Model,
-    plan: AbstractLinearSolverState,
+    model: KernelsAndRows,
+    solver_state: AbstractLinearSolverState,
     data: tuple[int, ...],
-    predictions: Predictions = each_given_all,
-) -> Judged:
-    """J with gradient and curvature: one factorization, and some products per parameter.
+    predictor: Predictor,
+) -> PredictiveLoss:
+    """Return J with gradient and curvature, by one factorization and a few products per parameter.
 
     The curvature is the information Σᵢ (∂μᵢ / σᵢ)² + 2 (∂ log σᵢ)² of the predictive densities,
     with μᵢ = dᵢ - tᵢ σᵢ for a datum dᵢ.
 
     **Arguments:**
 
-    - `theta`: θ.
-    - `model`: from θ to kernels, and to the rows, whose noise may depend on it.
-    - `plan`: of the solver of the inner problem.
-    - `data`: the numbers of the conditions that are data.
-    - `predictions`: from what each of them is predicted.
+    - `model`: map from θ to the kernels and the linearized system, whose noise may depend on θ.
+    - `data`: indices of the conditions that are data.
     """
-    kernels, rows = model(theta)
-    inner = inner_map(kernels, rows, plan)
-    left_out = inner.left_out(kernels, rows, data)
-    found, slopes = predictions.values(left_out), predictions.slopes(left_out, model, theta)
-    gradient = slopes.misses @ found.misses + slopes.log_std.sum(1)
-    shift = slopes.misses + found.misses * slopes.log_std
-    normal = shift @ shift.T + 2.0 * (slopes.log_std @ slopes.log_std.T)
-    return Judged(found.density, gradient, normal, inner)
+    kernels, linearized = model(theta)
+    inner = solve_inner(kernels, linearized, solver_state)
+    leave_one_out = inner.leave_one_out(kernels, linearized, data)
+    residuals = predictor.residuals(leave_one_out)
+    derivatives = predictor.theta_derivatives(leave_one_out, model, theta)
+    gradient = derivatives.z_scores @ residuals.z_scores + derivatives.log_std.sum(1)
+    shift = derivatives.z_scores + residuals.z_scores * derivatives.log_std
+    curvature = shift @ shift.T + 2.0 * (derivatives.log_std @ derivatives.log_std.T)
+    return PredictiveLoss(residuals.negative_log_density, gradient, curvature, inner)

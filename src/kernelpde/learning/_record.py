@@ -1,29 +1,34 @@
-"""What is told of a learning run while it goes on."""
+"""Progress records of learning."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from kernelpde.plotting import plot_learning_history
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True)
 class LearningRecord:
-    """One evaluation of the outer loss, or one step of learning.
+    """Record of one evaluation of the outer loss, or of one learning step.
 
     **Attributes:**
 
-    - `step`: the Gauss-Newton step, from 1; 0 while starts are compared.
-    - `factorizations`: made so far.
-    - `loss`: the outer loss.
-    - `theta`: the hyperparameters as a vector, logarithms of positive ones.
-    - `hyperparameters`: by field and name.
-    - `constant`: whether lengthscales that may vary are still held constant.
-    - `residuals`: at the end of a step the root mean square residual of each condition, at
-      validation points where there are any; empty within a step.
-    - `length`: the fraction of the inner step that was taken; `None` within a step.
-    - `change`: relative change of the state; `None` within a step.
-    - `nugget`: used by the linear solve.
-    - `seconds`: since learning began.
+    - `step`: index of the Gauss-Newton step, from 1; 0 during the comparison of starts.
+    - `factorizations`: number of factorizations so far.
+    - `loss`: outer loss.
+    - `theta`: vector of hyperparameters, with logarithms of positive ones.
+    - `hyperparameters`: hyperparameters by field and name.
+    - `stationary`: whether varying lengthscales are still constant.
+    - `residuals`: rms residual of each condition after a step, at validation points where there
+      are any; empty for an evaluation.
+    - `step_length`: fraction of the inner step; `None` for an evaluation.
+    - `change`: relative change of the iterate; `None` for an evaluation.
+    - `nugget`: nugget of the linear solve.
+    - `seconds`: seconds since the start of learning.
 
     **Example:**
 
@@ -39,9 +44,17 @@ class LearningRecord:
     loss: float
     theta: np.ndarray
     hyperparameters: dict[str, dict[str, Any]]
-    constant: bool
+    stationary: bool
     residuals: dict[str, float]
-    length: float | None
+    step_length: float | None
     change: float | None
     nugget: float
     seconds: float
+
+
+class LearningHistory(tuple[LearningRecord, ...]):
+    """Records of the steps of a learning run, in order."""
+
+    def plot(self) -> "Figure":
+        """Plot the outer loss, the residuals and the hyperparameters over the steps."""
+        return plot_learning_history(self)

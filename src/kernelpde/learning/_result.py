@@ -1,4 +1,4 @@
-"""How learning ended."""
+"""Result codes of learning."""
 
 import enum
 
@@ -14,18 +14,20 @@ class RESULTS(enum.Enum):
     ```
     """
 
-    converged = "The hyperparameters and the state have settled."
-    scattered = (
-        "The hyperparameters oscillate with the scatter of the validation points; their mean "
-        "over the last steps is kept."
+    converged = "The hyperparameters and the state converged."
+    fluctuating = (
+        "The hyperparameters fluctuate with the validation points. Their mean over the last steps "
+        "is returned."
     )
-    step_limit = "The largest number of Gauss-Newton steps was reached; the last kernels are kept."
-    rank_limit = (
-        "On the way to rougher kernels the low-rank solver came to its limit: its rank there is "
-        "too large, or there are too few rows for it. The roughest kernels within it are kept. "
-        "Take more points, a larger nugget, or Automatic()."
+    max_steps_reached = (
+        "Learning reached the maximum number of Gauss-Newton steps. The last hyperparameters are "
+        "returned."
+    )
+    max_rank_reached = (
+        "Learning reached the maximum rank of the low-rank solver. The last feasible "
+        "hyperparameters are returned. Add points, or use a larger nugget or Automatic()."
     )
     not_finite = (
-        "The outer loss is not finite at the present hyperparameters, whatever the nugget. Check "
-        "the kernel's start and the equation, or begin with another lengthscale."
+        "The outer loss is not finite at the current hyperparameters for any permitted nugget. "
+        "Check the equation and the initial kernel, or start with another lengthscale."
     )

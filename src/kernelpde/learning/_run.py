@@ -1,95 +1,94 @@
-"""One run of learning: its steps, and the solve with what was learned."""
+"""Learning run: its steps and the final solve."""
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+from jaxtyping import Array
 
 from kernelpde.errors import SolveError
-from kernelpde.gauss_newton import RESULTS as SOLVED
-from kernelpde.gauss_newton import Solution, Start, solve
-from kernelpde.learning._checkpoint import Checkpoint, Stored
-from kernelpde.learning._evaluation import Parameters
-from kernelpde.learning._finishing import all_points, follow_exact_gradient, resolved
-from kernelpde.learning._learned import Learned
-from kernelpde.learning._method import Bilevel, FinalSolve, RunFile
+from kernelpde.learning._checkpoint import CheckpointStore, StoredRun
+from kernelpde.learning._evaluation import ThetaMap
+from kernelpde.learning._finishing import merge_points, shorten_until_resolved
+from kernelpde.learning._learned import LearningResult
+from kernelpde.learning._method import Bilevel, CheckpointFile, FinalSolve
 from kernelpde.learning._optimizers import (
     AbstractOptimizer,
     GaussNewtonCG,
     LevenbergMarquardt,
 )
-from kernelpde.learning._pictures import LearningHistory
+from kernelpde.learning._record import LearningHistory
 from kernelpde.learning._result import RESULTS
-from kernelpde.learning._starting import compare_settled, compare_starts
+from kernelpde.learning._starting import compare_after_inner_steps, compare_starts
 from kernelpde.learning._state import LearningState, init
+from kernelpde.learning._stationary_start import stationary_kernels, with_varying_lengthscales
 from kernelpde.learning._step import step
-from kernelpde.learning._task import Options, Task
-from kernelpde.learning._warm import stationary, varying
+from kernelpde.learning._task import LearningOptions, LearningTask
 from kernelpde.linear_solvers import Automatic
-from kernelpde.problem import Collocation, Problem
+from kernelpde.nonlinear import RESULTS as SOLVE_RESULTS
+from kernelpde.problem import PointSet, Problem
+from kernelpde.solution import Solution, Start, solve
 
-WORTHLESS = (SOLVED.not_positive_definite, SOLVED.not_finite)
-"""Anything else is worth having, and says what it is worth."""
+UNUSABLE = (SOLVE_RESULTS.not_positive_definite, SOLVE_RESULTS.not_finite)
+"""Result codes of solves that return no usable solution."""
 
-_CONSTANT_STEPS = 6
+_MAX_STATIONARY_STEPS = 6
 """Maximum number of steps with constant lengthscales, before they may vary."""
 
-_MANY = 300
-"""With more hyperparameters than this, their Jacobian is not formed."""
+_MAX_JACOBIAN_PARAMETERS = 300
+"""Number of hyperparameters up to which the default optimizer forms the Jacobian."""
 
 
-class Run(NamedTuple):
-    """All that `learn` was given, with defaults for what was not."""
+class LearningRun(NamedTuple):
+    """The arguments of `learn`, with defaults filled in."""
 
     problem: Problem
-    blocks: tuple[Collocation, ...]
-    options: Options
+    point_sets: tuple[PointSet, ...]
+    options: LearningOptions
     method: Bilevel
     start: Start | None
     max_steps: int
-    checkpoint: str | Path | RunFile | None
+    checkpoint: str | Path | CheckpointFile | None
 
 
-def _suited(problem: Problem) -> AbstractOptimizer:
-    """The default optimizer, by the number of hyperparameters."""
-    count = Parameters.of(problem.kernels, problem.noises).vector.size
-    return LevenbergMarquardt() if count <= _MANY else GaussNewtonCG()
+def _default_optimizer(problem: Problem) -> AbstractOptimizer:
+    """Return the default optimizer for the number of hyperparameters."""
+    count = ThetaMap.of(problem.kernels, problem.noises).vector.size
+    return LevenbergMarquardt() if count <= _MAX_JACOBIAN_PARAMETERS else GaussNewtonCG()
 
 
-def reached(run: Run) -> tuple[Task, LearningState]:
-    """Learn from the beginning or from where a file was left."""
-    task, state = steps(run, _file(run))
-    if run.method.hypergradient == "exact" and state.result is not RESULTS.not_finite:
-        state = follow_exact_gradient(task, state)
-    return task, state
+def run_learning(run: LearningRun) -> tuple[LearningTask, LearningState]:
+    """Run the learning steps from the start or from a checkpoint."""
+    return run_steps(run, _checkpoint_for(run))
 
 
-def learned_by(run: Run, throw: bool) -> Learned:
-    """Learn, and solve with what was learned."""
-    task, state = reached(run)
-    return finished(task, state, run.method.final, run.start, throw)
+def learn_once(run: LearningRun, throw: bool) -> LearningResult:
+    """Run the learning steps and the final solve."""
+    task, state = run_learning(run)
+    return final_solve(task, state, run.method.final, run.start, throw)
 
 
-def finished(
-    task: Task, state: LearningState, final: FinalSolve, start: Start | None, throw: bool
-) -> Learned:
-    """The final solve with what was learned: at all points, or at others."""
-    learned, options = task.problem_at(state.theta), task.options
+def final_solve(
+    task: LearningTask, state: LearningState, final: FinalSolve, start: Start | None, throw: bool
+) -> LearningResult:
+    """Solve with the learned kernels, at all points of the run or at the points of `final`."""
+    problem, options = task.problem_at(state.theta), task.options
     assert state.result is not None
     if throw and state.result is RESULTS.not_finite:
-        raise SolveError(f"learn: {state.result.value} Hyperparameters: {learned!r}")
+        raise SolveError(f"learn: {state.result.value} Hyperparameters: {problem!r}")
     linear_solver = final.linear_solver
     if linear_solver is None:
-        # What is learned from data holds for the system it was learned with.
-        same = task.data is not None
+        # Noise and amplitudes learned from data are valid for the system of learning only.
+        keep_solver = task.data is not None
         linear_solver = (
-            options.linear_solver if same else Automatic(mesh=options.linear_solver.mesh)
+            options.linear_solver if keep_solver else Automatic(mesh=options.linear_solver.mesh)
         )
-    blocks, reached = all_points(task, state)
+    point_sets, jets = merge_points(task, state)
 
-    def solved(problem: Problem, start: Any) -> Solution:
+    def solve_from(problem: Problem, start: Start | tuple[Array, ...] | None) -> Solution:
         return solve(
             problem,
-            blocks if final.points is None else final.points,
+            point_sets if final.points is None else final.points,
             start=start,
             seed=options.seed if final.seed is None else final.seed,
             max_steps=final.max_steps,
@@ -98,12 +97,12 @@ def finished(
             throw=False,
         )
 
-    solution = solved(learned, reached if final.points is None else start)
+    solution = solve_from(problem, jets if final.points is None else start)
     if task.data is None:
-        solution = resolved(solution, solved)
-    if throw and solution.result in WORTHLESS:
+        solution = shorten_until_resolved(solution, solve_from)
+    if throw and solution.result in UNUSABLE:
         raise SolveError(str(solution), solution)
-    return Learned(
+    return LearningResult(
         solution.problem,
         solution,
         state.result,
@@ -115,16 +114,20 @@ def finished(
     )
 
 
-def _file(run: Run) -> Checkpoint | None:
-    """The file of a run, which knows what the run is of."""
+def _checkpoint_for(run: LearningRun) -> CheckpointStore | None:
+    """Return the checkpoint store of a run, if it has one."""
     if run.checkpoint is None:
         return None
-    file = run.checkpoint if isinstance(run.checkpoint, RunFile) else RunFile(run.checkpoint)
+    file = (
+        run.checkpoint
+        if isinstance(run.checkpoint, CheckpointFile)
+        else CheckpointFile(run.checkpoint)
+    )
     options, method = run.options, run.method
     settings = {
         "validation": options.validation,
         "regularizer": options.regularizer,
-        "starts": options.multistart,
+        "multistart": options.multistart,
         "linear solver": options.linear_solver,
         "seed": options.seed,
         "sampling": options.sampling,
@@ -132,96 +135,108 @@ def _file(run: Run) -> Checkpoint | None:
         "solver": method.solver,
         "tolerance": method.tolerance,
     }
-    return Checkpoint(file.path, run.problem, run.blocks, settings, file.notes)
+    return CheckpointStore(file.path, run.problem, run.point_sets, settings, file.metadata)
 
 
-def steps(
-    run: Run, file: Checkpoint | None, earlier: LearningState | None = None
-) -> tuple[Task, LearningState]:
-    """All steps, from the beginning, from where the file was left, or after those of a run that
-    had other hyperparameters to learn."""
-    problem, blocks, options, method, start, max_steps, _ = run
-    stored = None if file is None else file.read()
+def run_steps(
+    run: LearningRun, store: CheckpointStore | None, previous: LearningState | None = None
+) -> tuple[LearningTask, LearningState]:
+    """Run all learning steps.
+
+    **Arguments:**
+
+    - `store`: checkpoint store, from which the run resumes if it has a file.
+    - `previous`: last state of a run with other hyperparameters, whose history is continued.
+    """
+    problem, point_sets, options, method, start, max_steps, _ = run
+    stored = None if store is None else store.read()
     optimizer, tolerance = method.optimizer, method.tolerance
-    begins = options.multistart and earlier is None
-    constant = stationary(problem.kernels, blocks) if begins else None
-    first = None
-    if constant is not None:
-        alone = replace(options, multistart=False)
-        first = Task.of(
-            problem.with_kernels(constant), blocks, alone, LevenbergMarquardt(), constant=True
+    compares_starts = options.multistart and previous is None
+    kernels = stationary_kernels(problem.kernels, point_sets) if compares_starts else None
+    stationary_theta = None
+    if kernels is not None:
+        single_start = replace(options, multistart=False)
+        stationary_task = LearningTask.of(
+            problem.with_kernels(kernels),
+            point_sets,
+            single_start,
+            LevenbergMarquardt(),
+            stationary=True,
         )
-        before = _with_constant_lengthscales(first, start, tolerance, file, stored)
-        problem = problem.with_kernels(varying(problem.kernels, first.kernels(before.theta)))
-        optimizer = _suited(problem) if optimizer is None else optimizer
-        task = Task.of(problem, blocks, alone, optimizer, varies=True)
+        stationary_state = _learn_stationary(stationary_task, start, tolerance, store, stored)
+        stationary_theta = stationary_state.theta
+        learned_kernels = stationary_task.kernels(stationary_theta)
+        problem = problem.with_kernels(with_varying_lengthscales(problem.kernels, learned_kernels))
+        optimizer = _default_optimizer(problem) if optimizer is None else optimizer
+        task = LearningTask.of(problem, point_sets, single_start, optimizer, varying=True)
         state = init(task, start)
-        if stored is not None and not stored.constant:
-            state = stored.restored(task, state, first)
+        if stored is not None and not stored.stationary:
+            state = stored.restore(task, state, stationary_task)
         else:
-            state = _gone_on(state, before)
+            state = _continue_from(state, stationary_state)
     else:
-        before = None
-        optimizer = _suited(problem) if optimizer is None else optimizer
-        task = Task.of(problem, blocks, options, optimizer)
+        optimizer = _default_optimizer(problem) if optimizer is None else optimizer
+        task = LearningTask.of(problem, point_sets, options, optimizer)
         state = init(task, start)
         if stored is not None:
-            state = stored.restored(task, state)
-        elif earlier is not None:
-            state, max_steps = _told_of(state, earlier), max_steps + len(earlier.history)
+            state = stored.restore(task, state)
+        elif previous is not None:
+            state, max_steps = _with_history(state, previous), max_steps + len(previous.history)
         elif options.multistart:
             state = compare_starts(task, state)
-    theta = None if before is None else before.theta
-    if state.result is RESULTS.step_limit and len(state.history) < max_steps:
+    if state.result is RESULTS.max_steps_reached and len(state.history) < max_steps:
         state = replace(state, result=None)
-    while not state.done:
-        if file is not None:
-            file.write(task, state, theta)
+    while not state.has_ended:
+        if store is not None:
+            store.write(task, state, stationary_theta)
         state = step(task, state, tolerance)
-        if not state.done and len(state.history) >= max_steps:
-            state = replace(state, result=RESULTS.step_limit)
-    if file is not None:
-        file.write(task, state, theta)
+        if not state.has_ended and len(state.history) >= max_steps:
+            state = replace(state, result=RESULTS.max_steps_reached)
+    if store is not None:
+        store.write(task, state, stationary_theta)
     return task, state
 
 
-def _with_constant_lengthscales(
-    task: Task,
+def _learn_stationary(
+    task: LearningTask,
     start: Start | None,
     tolerance: float,
-    file: Checkpoint | None,
-    stored: Stored | None,
+    store: CheckpointStore | None,
+    stored: StoredRun | None,
 ) -> LearningState:
-    """Some steps with constant lengthscales, before they may vary."""
+    """Run the initial steps with constant lengthscales."""
     state = init(task, start)
     if stored is None:
-        state = compare_settled(task, state)
-    elif stored.constant:
-        state = stored.restored(task, state)
-    elif stored.before is not None:
-        return replace(state, theta=stored.before)
+        state = compare_after_inner_steps(task, state)
+    elif stored.stationary:
+        state = stored.restore(task, state)
+    elif stored.stationary_theta is not None:
+        return replace(state, theta=stored.stationary_theta)
     else:
         return state
-    while not state.done and len(state.history) < _CONSTANT_STEPS:
-        if file is not None:
-            file.write(task, state, None)
+    while not state.has_ended and len(state.history) < _MAX_STATIONARY_STEPS:
+        if store is not None:
+            store.write(task, state, None)
         state = step(task, state, tolerance)
     return state
 
 
-def _gone_on(state: LearningState, other: LearningState) -> LearningState:
-    """A state that takes over what another at the same points has reached and done."""
+def _continue_from(state: LearningState, previous: LearningState) -> LearningState:
+    """Return the state with the linearization and history of a previous run at the same points."""
     return replace(
-        _told_of(state, other), train=other.train, pool=other.pool, pool_view=other.pool_view
+        _with_history(state, previous),
+        train_linearization=previous.train_linearization,
+        validation_points=previous.validation_points,
+        validation_linearization=previous.validation_linearization,
     )
 
 
-def _told_of(state: LearningState, other: LearningState) -> LearningState:
-    """A state that takes over what another has done."""
+def _with_history(state: LearningState, previous: LearningState) -> LearningState:
+    """Return the state with the history of a previous run."""
     return replace(
         state,
-        history=other.history,
-        evaluations=other.evaluations,
-        factorizations=other.factorizations,
-        started=other.started,
+        history=previous.history,
+        evaluations=previous.evaluations,
+        factorizations=previous.factorizations,
+        started=previous.started,
     )

@@ -1,117 +1,154 @@
-"""Where a learning run begins: the best of several lengthscales."""
+"""Comparison of starting hyperparameters."""
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
-from kernelpde.arrays import array
+from kernelpde.arrays import to_array
+from kernelpde.functionals import Kernels
 from kernelpde.learning._evaluation import loss_and_state
-from kernelpde.learning._outer import Around
-from kernelpde.learning._starts import MIDDLE, larger, lengthscales, spread
+from kernelpde.learning._outer import GaussianPrior
+from kernelpde.learning._starts import (
+    MIDDLE_INDEX,
+    lengthscale_candidates,
+    lengthscale_mask,
+    variance_candidates,
+)
 from kernelpde.learning._state import LearningState, init
-from kernelpde.learning._step import Tally, batch_of, best_of, moved_on, outer_loss_at
-from kernelpde.learning._task import Task
-from kernelpde.learning._warm import unlike
+from kernelpde.learning._stationary_start import extents_differ
+from kernelpde.learning._step import (
+    EvaluationLog,
+    build_outer_problem,
+    draw_batch,
+    evaluate_candidates,
+    update_linearization,
+)
+from kernelpde.learning._task import LearningTask
 from kernelpde.linear_solvers import Automatic
 
-_SETTLING, _STILL = 12, 0.05
-"""Maximum number of inner steps for each start, and the change of the state at which they end."""
+_INNER_STEPS, _CONVERGED_CHANGE = 12, 0.05
+"""Maximum number of inner steps per candidate, and the relative change at which they stop."""
 
-_MANY, _FEW = 6000, 2500
-"""With more rows than the first, starts are compared with about as many as the second."""
+_SUBSAMPLE_ABOVE, _SUBSAMPLE_ROWS = 6000, 2500
+"""Number of rows above which starts are compared on a subsample, and its approximate size."""
 
 
-def compare_starts(task: Task, state: LearningState) -> LearningState:
-    """Begin with the best of several lengthscales, by the outer loss at u = 0.
+def compare_starts(
+    task: LearningTask,
+    state: LearningState,
+    max_rows: int = _SUBSAMPLE_ABOVE,
+    subsample_rows: int = _SUBSAMPLE_ROWS,
+) -> LearningState:
+    """Start from the candidate lengthscales with the lowest outer loss at u = 0.
 
-    Data say nothing of a coefficient before there is a solution; with them the lengthscales
-    begin where they are expected. If their noise is to be learned too, it must not take for itself
-    what a larger unknown field would explain: then several sizes of that are compared.
+    With data, the lengthscales start at their prior median, because data are uninformative about
+    a coefficient before the state is solved for. If noise is learned too, several variances of the
+    unknown fields are compared, so that noise does not explain what a larger field would.
     """
-    if isinstance(task.regularizer, Around):
+    if isinstance(task.regularizer, GaussianPrior):
         center = np.asarray(task.regularizer.center)
-        state = replace(state, theta=np.where(lengthscales(task.parameters), center, state.theta))
-    candidates = spread(task.parameters, task.extents)
+        state = replace(
+            state, theta=np.where(lengthscale_mask(task.theta_map), center, state.theta)
+        )
     if task.data is not None:
-        sizes = larger(task.parameters, state.theta, task.options.free)
-        return _best_settled(task, state, sizes, task.kernels(state.theta)) if sizes else state
+        candidates = variance_candidates(
+            task.theta_map, state.theta, task.options.pinned_variance_fields
+        )
+        if not candidates:
+            return state
+        return _best_after_inner_steps(task, state, candidates, task.kernels(state.theta))
+    candidates = lengthscale_candidates(task.theta_map, task.extents)
     if not candidates:
         return state
-    rows = task.problem.row_count(task.blocks)
-    few, begin = task, state
-    if rows > _MANY:
-        few = thinned(task, _FEW / rows)
-        begin = init(few)
-    outer, begin = outer_loss_at(few, begin, task.kernels(candidates[MIDDLE]))
-    tally = Tally.of(few, begin)
-    theta, value = best_of(tally, outer.loss, [state.theta, *candidates])
-    state = tally.into(begin if few is task else state)
+    num_rows = task.problem.num_rows(task.point_sets)
+    subtask, substate = task, state
+    if num_rows > max_rows:
+        subtask = subsample(task, subsample_rows / num_rows)
+        substate = init(subtask)
+    middle = task.kernels(candidates[MIDDLE_INDEX])
+    outer, substate = build_outer_problem(subtask, substate, middle)
+    log = EvaluationLog.of(subtask, substate)
+    theta, value = evaluate_candidates(log, outer.loss, [state.theta, *candidates])
+    state = log.apply_to(substate if subtask is task else state)
     return replace(state, theta=theta) if np.isfinite(value) else state
 
 
-def thinned(task: Task, share: float) -> Task:
-    """A task with a part of the points, and the linear solver that suits them."""
+def subsample(task: LearningTask, share: float) -> LearningTask:
+    """Return the task with a share of its points and an appropriate linear solver."""
     options = task.options
     rng = np.random.default_rng([options.seed, 13])
 
-    def some(count: int) -> int:
+    def reduced(count: int) -> int:
         return max(1, round(share * count))
 
-    blocks, left = [], []
-    for whole, rows in zip(task.points.whole, task.points.left, strict=True):
-        if rows is None:
-            blocks.append(batch_of(whole, some(whole.count), rng)[0])
-            left.append(None)
+    point_sets, held_out_rows = [], []
+    for points, held_out in zip(task.points.all_points, task.points.held_out, strict=True):
+        if held_out is None:
+            point_sets.append(draw_batch(points, reduced(points.rows_per_equation), rng)[0])
+            held_out_rows.append(None)
             continue
-        kept = np.setdiff1d(np.arange(whole.count), rows)
-        kept, rows = (rng.choice(r, size=some(len(r)), replace=False) for r in (kept, rows))
-        blocks.append(whole.take(np.concatenate([kept, rows])))
-        left.append(np.arange(len(kept), len(kept) + len(rows)))
+        train = np.setdiff1d(np.arange(points.rows_per_equation), held_out)
+        train, held_out = (
+            rng.choice(rows, size=reduced(len(rows)), replace=False) for rows in (train, held_out)
+        )
+        point_sets.append(points.select_rows(np.concatenate([train, held_out])))
+        held_out_rows.append(np.arange(len(train), len(train) + len(held_out)))
     solver = options.linear_solver
-    fewer = replace(
+    reduced_options = replace(
         options,
-        validation=options.validation.thinned(share),
+        validation=options.validation.subsampled(share),
         regularizer=task.regularizer,
-        linear_solver=Automatic(float(solver.nugget), solver.largest_nugget, refinement=0),
+        linear_solver=Automatic(float(solver.nugget), solver.max_nugget, refinement_sweeps=0),
     )
-    return Task.of(task.problem, tuple(blocks), fewer, task.optimizer, left=tuple(left))
+    return LearningTask.of(
+        task.problem,
+        tuple(point_sets),
+        reduced_options,
+        task.optimizer,
+        held_out=tuple(held_out_rows),
+    )
 
 
-def compare_settled(task: Task, state: LearningState) -> LearningState:
-    """Begin with the best of several lengthscales and the state that belongs to it.
+def compare_after_inner_steps(task: LearningTask, state: LearningState) -> LearningState:
+    """Start from the best candidate lengthscales after several inner steps, and its iterate.
 
-    Each is given some steps of the inner iteration first: where a solution is rough, the
-    problem linearized at u = 0 says nothing of it.
+    For rough solutions the linearization at u = 0 is uninformative, hence the inner steps.
     """
-    # In one family: the same for all coordinates, unless these have units of their own.
-    families, size = spread(task.parameters, task.extents), 2 * MIDDLE
-    candidates = families[:size] if unlike(task.extents) else families[-size:]
-    return _best_settled(task, state, candidates, task.kernels(candidates[MIDDLE]))
+    # One family: equal fractions if coordinates have different units, otherwise initial ratios.
+    families, count = lengthscale_candidates(task.theta_map, task.extents), 2 * MIDDLE_INDEX
+    candidates = families[:count] if extents_differ(task.extents) else families[-count:]
+    return _best_after_inner_steps(task, state, candidates, task.kernels(candidates[MIDDLE_INDEX]))
 
 
-def _best_settled(
-    task: Task, state: LearningState, candidates: list[np.ndarray], middle: Any
+def _best_after_inner_steps(
+    task: LearningTask, state: LearningState, candidates: list[np.ndarray], middle: Kernels
 ) -> LearningState:
-    """The candidate with the lowest loss after some inner steps, and the state it has led to."""
-    begin, tally = state, Tally.of(task, state)
+    """Return the state of the candidate with the lowest loss after several inner steps."""
+    start, log = state, EvaluationLog.of(task, state)
     best, lowest = state, np.inf
     for theta in candidates:
-        # Batches go on where those of the last candidate ended.
-        state = replace(state, theta=theta, train=begin.train, pool_view=begin.pool_view)
+        # The random state is not reset, so that each candidate draws new batches.
+        state = replace(
+            state,
+            theta=theta,
+            train_linearization=start.train_linearization,
+            validation_linearization=start.validation_linearization,
+        )
         kernels, value = task.kernels(theta), np.inf
-        for _ in range(_SETTLING):
-            outer, state = outer_loss_at(task, state, middle)
-            value, reached = loss_and_state(array(theta), outer.loss)
-            tally.factorizations += 1
-            value = float(value) if bool(reached.usable) else np.inf
+        for _ in range(_INNER_STEPS):
+            outer, state = build_outer_problem(task, state, middle)
+            loss_value, solution = loss_and_state(to_array(theta), outer.loss)
+            log.factorizations += 1
+            value = float(loss_value) if bool(solution.succeeded) else np.inf
             if not np.isfinite(value):
                 break
-            state, progress = moved_on(task, state, outer, kernels, reached, np.ones(1))
-            if float(progress.change) < _STILL:
+            state, inner_step = update_linearization(
+                task, state, outer, kernels, solution, np.ones(1)
+            )
+            if float(inner_step.change) < _CONVERGED_CHANGE:
                 break
-        tally.record(value, theta, state.nugget, None)
+        log.record(value, theta, state.nugget, None)
         if value < lowest:
             best, lowest = state, value
-    best = replace(best, random=state.random, announced=state.announced)
-    return tally.into(best)
+    best = replace(best, rng_state=state.rng_state, logged_solver=state.logged_solver)
+    return log.apply_to(best)

@@ -1,169 +1,176 @@
-"""Lengthscales to begin with, by the size of the domain."""
+"""Candidate hyperparameters and weak priors, scaled by the extent of the domain."""
+
+from collections.abc import Callable
+from typing import Any
 
 import jax
 import numpy as np
 from jaxtyping import Float
 
-from kernelpde.arrays import array
-from kernelpde.kernels import log_extents, places
-from kernelpde.learning._evaluation import Parameters
-from kernelpde.learning._outer import Around
+from kernelpde.arrays import to_array
+from kernelpde.kernels import coordinates_of_parameters, log_extents
+from kernelpde.learning._evaluation import ThetaMap
+from kernelpde.learning._outer import GaussianPrior
 
 _FRACTIONS = (0.03, 0.06, 0.12, 0.25, 0.5, 1.0)
-"""Starting lengthscales relative to the size of the domain."""
+"""Starting lengthscales relative to the extent of the domain."""
 
-MIDDLE = 3
-"""The number of one that is neither rough nor smooth."""
+MIDDLE_INDEX = 3
+"""Index of the starting lengthscale that is neither short nor long."""
 
-_NEARBY = (0.5, 0.6, 0.7, 0.84, 1.2, 1.4, 1.7, 2.0)
-"""Factors on all lengthscales that are tried once the state has settled."""
+_LOCAL_FACTORS = (0.5, 0.6, 0.7, 0.84, 1.2, 1.4, 1.7, 2.0)
+"""Factors of the local search, applied to all lengthscales."""
 
-_APART = (0.6, 1.7)
-"""Factors on each lengthscale by itself."""
+_COORDINATE_FACTORS = (0.6, 1.7)
+"""Factors of the local search, applied to single lengthscales."""
 
-_LARGER = (1.0, 1e2, 1e4)
-"""Factors on variances of unknown fields that are tried where noise is learned."""
+_VARIANCE_FACTORS = (1.0, 1e2, 1e4)
+"""Factors on the variances of unknown fields when noise is learned."""
 
-_EXPECTED = 0.2
-"""What a lengthscale is expected to be, relative to the size of the domain."""
+_PRIOR_MEDIAN = 0.2
+"""Prior median of a lengthscale relative to the extent of the domain."""
 
 _VARIATION = 0.2
-"""The expected size of coefficients by which the logarithm of a lengthscale varies."""
+"""Prior standard deviation of the coefficients by which a log lengthscale varies."""
 
-_HELD = 0.1
-"""How far the logarithm of the variance of a state may go: hardly anywhere."""
+_PINNED_VARIANCE_STD = 0.1
+"""Prior standard deviation of the log variance of a state field."""
 
-_FIXED = 0.02
-"""How far that of a lengthscale may go that is held."""
+_PINNED_LENGTHSCALE_STD = 0.02
+"""Prior standard deviation of the logarithm of a pinned lengthscale."""
 
-_MANY = 12
-"""With more lengthscales than this they are not tried one by one."""
+_MAX_SINGLE_LENGTHSCALES = 12
+"""Number of lengthscales up to which the local search also varies single ones."""
 
 
-def spread(parameters: Parameters, extents: Float[np.ndarray, " d"]) -> list[np.ndarray]:
-    """θ with all lengthscales a fraction of the extent of their own coordinate.
+def lengthscale_candidates(
+    theta_map: ThetaMap, extents: Float[np.ndarray, " d"]
+) -> list[np.ndarray]:
+    """Return θ with lengthscales at several fractions of the extents of their coordinates.
 
-    Once all at the same fraction, but for what several in the same place differ by; and once in
-    the proportions in which they were given, if these are others.
+    In the first family all lengthscales have the same fraction, except for differences within one
+    field and coordinate. A second family keeps the initial ratios if they differ from the first.
     """
-    mask = lengthscales(parameters)
+    mask = lengthscale_mask(theta_map)
     if not mask.any():
         return []
-    theta, extent = parameters.vector, relative_to(parameters, extents)
-    relative = theta - extent
-    together = np.where(mask, relative - np.mean(relative[mask]), 0.0)
-    even = _apart_in_place(parameters, relative, mask, len(extents))
-    families = [even] if np.allclose(even, together) else [even, together]
+    theta, reference = theta_map.vector, theta_reference(theta_map, extents)
+    relative = theta - reference
+    initial_ratios = np.where(mask, relative - np.mean(relative[mask]), 0.0)
+    equal = _coordinate_offsets(theta_map, relative, mask, len(extents))
+    families = [equal] if np.allclose(equal, initial_ratios) else [equal, initial_ratios]
     return [
-        np.where(mask, extent + np.log(fraction) + family, theta)
-        for family in families
+        np.where(mask, reference + np.log(fraction) + offsets, theta)
+        for offsets in families
         for fraction in _FRACTIONS
     ]
 
 
-def _apart_in_place(
-    parameters: Parameters, relative: np.ndarray, mask: np.ndarray, dimension: int
+def _coordinate_offsets(
+    theta_map: ThetaMap, relative: np.ndarray, mask: np.ndarray, dimension: int
 ) -> np.ndarray:
-    """How lengthscales differ from the mean of those of the same field and coordinates."""
-    kernels, _ = parameters.learned
+    """Return the offsets of lengthscales from the mean over their field and coordinates."""
+    kernels, _ = theta_map.trainable
     trees = kernels if isinstance(kernels, tuple) else kernels.latents
-    keys = [(n, place) for n, tree in enumerate(trees) for place in places(tree, dimension)]
-    found = np.zeros_like(relative)
+    keys = [
+        (index, coordinates)
+        for index, tree in enumerate(trees)
+        for coordinates in coordinates_of_parameters(tree, dimension)
+    ]
+    offsets = np.zeros_like(relative)
     for key in set(keys):
-        some = np.array([n for n, other in enumerate(keys) if other == key])
-        some = some[mask[some]]
-        if some.size:
-            found[some] = relative[some] - relative[some].mean()
-    return found
+        indices = np.array([i for i, candidate in enumerate(keys) if candidate == key])
+        indices = indices[mask[indices]]
+        if indices.size:
+            offsets[indices] = relative[indices] - relative[indices].mean()
+    return offsets
 
 
-def relative_to(parameters: Parameters, extents: Float[np.ndarray, " d"]) -> np.ndarray:
-    """For each hyperparameter what it is measured by: the extent of its coordinate, or itself."""
-    kernels, noises = parameters.learned
-    rest = sum(leaf.size for leaf in jax.tree.leaves(noises))
-    logs = np.concatenate([log_extents(kernels, extents), np.full(rest, np.nan)])
-    return np.where(np.isnan(logs), parameters.vector, logs)
+def theta_reference(theta_map: ThetaMap, extents: Float[np.ndarray, " d"]) -> np.ndarray:
+    """Return the log extent of the coordinate of each lengthscale, and θ for other entries."""
+    kernels, noises = theta_map.trainable
+    num_noises = sum(leaf.size for leaf in jax.tree.leaves(noises))
+    logs = np.concatenate([log_extents(kernels, extents), np.full(num_noises, np.nan)])
+    return np.where(np.isnan(logs), theta_map.vector, logs)
 
 
-def nearby(parameters: Parameters, theta: np.ndarray) -> list[np.ndarray]:
-    """θ with all lengthscales somewhat smaller or larger, and with one of them so."""
-    mask = lengthscales(parameters)
+def local_candidates(theta_map: ThetaMap, theta: np.ndarray) -> list[np.ndarray]:
+    """Return θ with all lengthscales multiplied by moderate factors, and with single ones."""
+    mask = lengthscale_mask(theta_map)
     if not mask.any():
         return []
-    together = [theta + mask * np.log(factor) for factor in _NEARBY]
-    single = np.eye(len(theta))[mask] if 1 < mask.sum() <= _MANY else []
-    return together + [theta + one * np.log(factor) for one in single for factor in _APART]
+    candidates = [theta + mask * np.log(factor) for factor in _LOCAL_FACTORS]
+    if 1 < mask.sum() <= _MAX_SINGLE_LENGTHSCALES:
+        candidates += [
+            theta + unit * np.log(factor)
+            for unit in np.eye(len(theta))[mask]
+            for factor in _COORDINATE_FACTORS
+        ]
+    return candidates
 
 
-def larger(parameters: Parameters, theta: np.ndarray, states: tuple[int, ...]) -> list[np.ndarray]:
-    """θ with larger variances of unknown fields, if there are some, and noise to be learned."""
-    mask = _named(parameters, "log_variance") & ~_of_fields(parameters, states)
-    if not states or not mask.any() or not _noises(parameters).any():
+def variance_candidates(
+    theta_map: ThetaMap, theta: np.ndarray, states: tuple[int, ...]
+) -> list[np.ndarray]:
+    """Return θ with larger variances of unknown fields if noise is learned, else nothing."""
+    mask = _name_mask(theta_map, "log_variance") & ~_field_mask(theta_map, states)
+    if not states or not mask.any() or not _noise_mask(theta_map).any():
         return []
-    return [theta + mask * np.log(factor) for factor in _LARGER]
+    return [theta + mask * np.log(factor) for factor in _VARIANCE_FACTORS]
 
 
 def weak_prior(
-    parameters: Parameters,
+    theta_map: ThetaMap,
     extents: Float[np.ndarray, " d"],
     by_domain: bool = True,
-    free: tuple[int, ...] = (),
-    held: tuple[int, ...] = (),
-) -> Around:
-    """What one expects before seeing data: used with a likelihood, which a few data leave flat.
+    pinned_variance_fields: tuple[int, ...] = (),
+    pinned_lengthscale_fields: tuple[int, ...] = (),
+) -> GaussianPrior:
+    """Return a weak prior on θ, which regularizes a likelihood of few data.
 
-    Lengthscales are between a tenth and four tenths of the domain, amplitudes and noise within a
-    factor of seven of where they begin, with 95% each; of other hyperparameters nothing is known.
-    If not `by_domain`, lengthscales are within a factor of two of where they begin. Variances of
-    fields numbered in `free` stay about where they are, and lengthscales of those in `held`.
+    Its central 95% intervals are a tenth to four tenths of the domain for lengthscales, and a
+    factor of seven around the start for amplitudes and noise. Other hyperparameters have a flat
+    prior. Without `by_domain`, lengthscales are within a factor of two of the start. The prior is
+    narrow for variances and lengthscales of the pinned fields.
     """
-    lengths, variances = lengthscales(parameters), _named(parameters, "log_variance")
-    noises = _noises(parameters)
-    theta = parameters.vector
-    expected = np.log(_EXPECTED) + relative_to(parameters, extents)
+    lengths, variances = lengthscale_mask(theta_map), _name_mask(theta_map, "log_variance")
+    noises = _noise_mask(theta_map)
+    theta = theta_map.vector
+    expected = np.log(_PRIOR_MEDIAN) + theta_reference(theta_map, extents)
     center = np.where(lengths & by_domain, expected, theta)
-    spread = np.where(lengths, 0.35, np.where(noises, 1.0, np.where(variances, 2.0, np.inf)))
-    spread[variances & _of_fields(parameters, free)] = _HELD
-    fixed = lengths & _of_fields(parameters, held)
-    center[fixed], spread[fixed] = theta[fixed], _FIXED
-    return Around(array(center), array(spread))
+    sigma = np.where(lengths, 0.35, np.where(noises, 1.0, np.where(variances, 2.0, np.inf)))
+    sigma[variances & _field_mask(theta_map, pinned_variance_fields)] = _PINNED_VARIANCE_STD
+    pinned = lengths & _field_mask(theta_map, pinned_lengthscale_fields)
+    center[pinned], sigma[pinned] = theta[pinned], _PINNED_LENGTHSCALE_STD
+    return GaussianPrior(to_array(center), to_array(sigma))
 
 
-def variation(parameters: Parameters) -> tuple[np.ndarray, np.ndarray]:
-    """Where hyperparameters begin, and how far they are expected to go from there.
+def varying_prior(theta_map: ThetaMap) -> tuple[np.ndarray, np.ndarray]:
+    """Return prior mean and standard deviation of θ for kernels with varying lengthscales.
 
-    Coefficients of logarithms of lengthscales by about `_VARIATION`; constant ones anywhere.
+    The prior is flat for constant lengthscales.
     """
-    theta = parameters.vector
-    return theta, np.where(lengthscales(parameters), np.inf, _VARIATION)
+    return theta_map.vector, np.where(lengthscale_mask(theta_map), np.inf, _VARIATION)
 
 
-def lengthscales(parameters: Parameters) -> np.ndarray:
-    """Which entries of θ are logarithms of lengthscales."""
-    return _named(parameters, "log_lengthscale")
+def lengthscale_mask(theta_map: ThetaMap) -> np.ndarray:
+    """Return a mask of the entries of θ that are log lengthscales."""
+    return _name_mask(theta_map, "log_lengthscale")
 
 
-def _named(parameters: Parameters, name: str) -> np.ndarray:
-    """Which entries of θ belong to a hyperparameter of this name."""
-    paths = jax.tree_util.tree_leaves_with_path(parameters.learned)
-    return np.concatenate(
-        [np.full(leaf.size, getattr(path[-1], "name", "") == name) for path, leaf in paths]
-    )
+def _name_mask(theta_map: ThetaMap, name: str) -> np.ndarray:
+    return _mask(theta_map, lambda path: getattr(path[-1], "name", "") == name)
 
 
-def _of_fields(parameters: Parameters, fields: tuple[int, ...]) -> np.ndarray:
-    """Which entries of θ belong to kernels of these fields."""
-    paths = jax.tree_util.tree_leaves_with_path(parameters.learned)
-    return np.concatenate(
-        [
-            np.full(leaf.size, len(path) > 2 and getattr(path[1], "idx", None) in fields)
-            for path, leaf in paths
-        ]
-    )
+def _field_mask(theta_map: ThetaMap, fields: tuple[int, ...]) -> np.ndarray:
+    return _mask(theta_map, lambda path: len(path) > 2 and getattr(path[1], "idx", None) in fields)
 
 
-def _noises(parameters: Parameters) -> np.ndarray:
-    """Which entries of θ are logarithms of noise: those at the end."""
-    kernels, noises = parameters.learned
-    sizes = [sum(leaf.size for leaf in jax.tree.leaves(part)) for part in (kernels, noises)]
-    return np.repeat([False, True], sizes)
+def _noise_mask(theta_map: ThetaMap) -> np.ndarray:
+    return _mask(theta_map, lambda path: path[0].idx == 1)
+
+
+def _mask(theta_map: ThetaMap, is_selected: Callable[[Any], bool]) -> np.ndarray:
+    """Return a mask of the entries of θ, selected by the path of their leaf."""
+    leaves = jax.tree_util.tree_leaves_with_path(theta_map.trainable)
+    return np.concatenate([np.full(leaf.size, is_selected(path)) for path, leaf in leaves])

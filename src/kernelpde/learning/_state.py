@@ -1,4 +1,4 @@
-"""A learning run under way, as a value."""
+"""State of a learning run between two steps."""
 
 import time
 from collections.abc import Mapping
@@ -7,52 +7,54 @@ from typing import Any
 
 import numpy as np
 
-from kernelpde.gauss_newton import Start, start_entries
-from kernelpde.learning._inner import Linearization
-from kernelpde.learning._pace import Pace
+from kernelpde.learning._inner import LinearizationPoint
 from kernelpde.learning._record import LearningRecord
 from kernelpde.learning._result import RESULTS
-from kernelpde.learning._task import Task
-from kernelpde.problem import Collocation
+from kernelpde.learning._step_control import StepControl
+from kernelpde.learning._task import LearningTask
+from kernelpde.problem import PointSet
+from kernelpde.solution import Start, initial_jets
 
 _LOCAL_SEARCHES = 4
-"""Maximum number of searches for better lengthscales around those to which learning converged."""
+"""Maximum number of local searches for better lengthscales after convergence."""
 
 
 @dataclass(frozen=True, eq=False)
 class LearningState:
-    """Where learning is. A step leads from one to the next; the run file holds one.
+    """State of learning, which a step maps to the next state and a checkpoint stores.
 
     **Attributes:**
 
-    - `theta`: the hyperparameters.
-    - `train`, `pool_view`: what the residuals at training and validation points see of the state.
-    - `pool`: the validation points.
-    - `memory`: of the optimizer.
-    - `pace`: what the steps so far say about the next one.
-    - `nugget`: of the inner systems.
-    - `random`: state of the generator that draws batches.
-    - `local_searches`: how many searches for better lengthscales are left once it has converged.
-    - `covariance`: with data, that of the hyperparameters.
-    - `followed`: the last hyperparameters that the linear solver could follow.
-    - `announced`: the kind of linear solver that was told of.
-    - `factorizations`, `history`, `evaluations`: what was done.
-    - `started`: when, on the clock of this process.
-    - `result`: why it ended; `None` while it goes on.
+    - `theta`: hyperparameters.
+    - `train_linearization`, `validation_linearization`: linearization points at the training and
+      validation points.
+    - `validation_points`: validation points.
+    - `optimizer_state`: internal state of the optimizer.
+    - `step_control`: history of the steps, which controls the next one.
+    - `nugget`: nugget of the inner systems.
+    - `rng_state`: state of the random generator that draws batches.
+    - `local_searches`: remaining number of local searches after convergence.
+    - `covariance`: with data, covariance of the hyperparameters.
+    - `last_feasible_theta`: last hyperparameters that the linear solver accepted.
+    - `logged_solver`: linear-solver type already reported in the log.
+    - `factorizations`: number of factorizations.
+    - `history`, `evaluations`: records of the steps and of the evaluations.
+    - `started`: `time.perf_counter()` at the start of learning.
+    - `result`: result code; `None` while learning continues.
     """
 
     theta: np.ndarray
-    train: Linearization
-    pool: tuple[Collocation, ...] | None
-    pool_view: Linearization | None
-    memory: Any
-    pace: Pace
+    train_linearization: LinearizationPoint
+    validation_points: tuple[PointSet, ...] | None
+    validation_linearization: LinearizationPoint | None
+    optimizer_state: Any
+    step_control: StepControl
     nugget: float
-    random: Mapping[str, Any]
+    rng_state: Mapping[str, Any]
     local_searches: int
     covariance: np.ndarray | None
-    followed: np.ndarray | None
-    announced: type | None
+    last_feasible_theta: np.ndarray | None
+    logged_solver: type | None
     factorizations: int
     history: tuple[LearningRecord, ...]
     evaluations: tuple[LearningRecord, ...]
@@ -60,42 +62,40 @@ class LearningState:
     result: RESULTS | None
 
     @property
-    def done(self) -> bool:
+    def has_ended(self) -> bool:
         return self.result is not None
 
     @property
     def seconds(self) -> float:
-        """Since learning began, those before an interruption included."""
+        """Seconds since the start of learning, including those before an interruption."""
         return time.perf_counter() - self.started
 
 
-def init(task: Task, start: Start | None = None) -> LearningState:
-    """The state before the first step.
+def init(task: LearningTask, start: Start | None = None) -> LearningState:
+    """Return the state before the first step, linearized at `start` or u = 0."""
 
-    **Arguments:**
+    def linearization_point(point_sets: tuple[PointSet, ...]) -> LinearizationPoint:
+        zero = task.zero(point_sets)
+        if start is None:
+            return zero
+        return LinearizationPoint(initial_jets(task.problem, start, point_sets), zero.linear)
 
-    - `task`: what is learned.
-    - `start`: a solution or functions at which to linearize first; u = 0 if left out.
-    """
-    pool = task.plan.drawn(task.problem, task.points, 0)
-    train, view = task.zero(task.blocks), None if pool is None else task.zero(pool)
-    if start is not None:
-        train = Linearization(start_entries(task.problem, start, task.blocks), train.linear)
-        if pool is not None and view is not None:
-            view = Linearization(start_entries(task.problem, start, pool), view.linear)
+    validation_points = task.validation.draw_points(task.problem, task.points, 0)
     return LearningState(
-        theta=task.parameters.vector,
-        train=train,
-        pool=pool,
-        pool_view=view,
-        memory=None,
-        pace=Pace(task.data is not None, task.plan.changes),
+        theta=task.theta_map.vector,
+        train_linearization=linearization_point(task.point_sets),
+        validation_points=validation_points,
+        validation_linearization=(
+            None if validation_points is None else linearization_point(validation_points)
+        ),
+        optimizer_state=None,
+        step_control=StepControl(task.data is not None, task.validation.is_stochastic),
         nugget=float(task.options.linear_solver.nugget),
-        random=np.random.default_rng([task.options.seed, 11]).bit_generator.state,
+        rng_state=np.random.default_rng([task.options.seed, 11]).bit_generator.state,
         local_searches=_LOCAL_SEARCHES,
         covariance=None,
-        followed=None,
-        announced=None,
+        last_feasible_theta=None,
+        logged_solver=None,
         factorizations=0,
         history=(),
         evaluations=(),

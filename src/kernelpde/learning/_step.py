@@ -1,4 +1,4 @@
-"""One step of learning: linearize, lower the outer loss, move the state."""
+"""Learning step: linearize, reduce the outer loss, update the linearization point."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -7,394 +7,435 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kernelpde.arrays import array
+from kernelpde.arrays import to_array
 from kernelpde.errors import RankError
 from kernelpde.functionals import Kernels
-from kernelpde.learning._advance import Progress, advance, view_of
 from kernelpde.learning._evaluation import (
+    InnerSolution,
     Loss,
-    Reached,
+    batched_losses,
     damped_direction,
     evaluator,
-    few,
     loss_without_derivatives,
-    losses,
-    predicted_std,
+    prediction_std,
 )
-from kernelpde.learning._inner import Linearization
+from kernelpde.learning._inner import LinearizationPoint
+from kernelpde.learning._inner_step import (
+    InnerStep,
+    full_inner_step,
+    line_search,
+    linearization_point_at,
+)
 from kernelpde.learning._optimizers import Evaluation
-from kernelpde.learning._outer import AbstractRegularizer, Around
+from kernelpde.learning._outer import AbstractRegularizer, GaussianPrior
 from kernelpde.learning._record import LearningRecord
 from kernelpde.learning._result import RESULTS
-from kernelpde.learning._starts import nearby
+from kernelpde.learning._starts import local_candidates
 from kernelpde.learning._state import LearningState
-from kernelpde.learning._task import Task
-from kernelpde.problem import Collocation, linearize
+from kernelpde.learning._task import LearningTask
+from kernelpde.problem import PointSet, linearize
 
-_LARGEST = 20.0
-"""A hyperparameter has run away if its logarithm is farther than this from the extent of its
-coordinate, or from where it began."""
+_MAX_THETA_DISTANCE = 20.0
+"""Distance of a log hyperparameter from its reference above which the loss counts as infinite."""
 
 _FEW_ROWS = 500
-"""Number of rows up to which unneeded derivatives cost less than a program without them."""
+"""Number of rows up to which unneeded derivatives cost less than compiling a second program."""
 
 _BATCH = 8
-"""Number of hyperparameters compared by one call of one compiled program."""
+"""Number of hyperparameter vectors evaluated by one call of a compiled program."""
 
-_BETTER = 0.9
-"""How much lower the loss elsewhere must be to go there."""
+_RESTART_FACTOR = 0.9
+"""Ratio of losses below which the local search restarts from another θ."""
 
 
-class Outer(NamedTuple):
-    """The outer loss of one linearization, the validation points it is measured at, and what is
-    seen of the state there; `None` without any."""
+class OuterProblem(NamedTuple):
+    """The outer loss of one linearization, with its validation points and their linearization
+    point (`None` without validation points)."""
 
     loss: Loss
-    blocks: tuple[Collocation, ...] | None
-    view: Linearization | None
+    validation_points: tuple[PointSet, ...] | None
+    validation_linearization: LinearizationPoint | None
 
 
 @dataclass
-class Tally:
-    """What is done in the course of a step.
+class EvaluationLog:
+    """Evaluations and factorizations made during one learning step.
 
     **Attributes:**
 
-    - `task`, `state`: of the step; the state is that before it.
-    - `factorizations`, `evaluations`: so far.
+    - `task`: task of the run.
+    - `state`: state before the step.
+    - `factorizations`: total number of factorizations.
+    - `evaluations`: records of all evaluations.
     """
 
-    task: Task
+    task: LearningTask
     state: LearningState
     factorizations: int
     evaluations: list[LearningRecord]
 
     @staticmethod
-    def of(task: Task, state: LearningState) -> "Tally":
-        return Tally(task, state, state.factorizations, list(state.evaluations))
+    def of(task: LearningTask, state: LearningState) -> "EvaluationLog":
+        return EvaluationLog(task, state, state.factorizations, list(state.evaluations))
 
-    def into(self, state: LearningState) -> LearningState:
-        """A state with what was done."""
+    def apply_to(self, state: LearningState) -> LearningState:
+        """Return the state with these evaluations and factorizations."""
         return replace(
             state, factorizations=self.factorizations, evaluations=tuple(self.evaluations)
         )
 
     def record(
-        self, loss: float, theta: np.ndarray, nugget: float, progress: Progress | None
+        self, loss: float, theta: np.ndarray, nugget: float, inner_step: InnerStep | None
     ) -> LearningRecord:
-        """Tell of an evaluation, or with `progress` of a whole step."""
-        task, residuals, size = self.task, {}, (None, None)
-        if progress is not None:
+        """Record an evaluation, or with `inner_step` a full step, and call the callback."""
+        task, residuals, length, change = self.task, {}, None, None
+        if inner_step is not None:
             names = (condition.name for condition in task.problem.conditions)
-            residuals = dict(zip(names, np.asarray(progress.residuals).tolist(), strict=True))
-            size = float(progress.length), float(progress.change)
+            residuals = dict(zip(names, np.asarray(inner_step.residuals).tolist(), strict=True))
+            length, change = float(inner_step.length), float(inner_step.change)
         record = LearningRecord(
-            len(self.state.history) + (progress is not None),
+            len(self.state.history) + (inner_step is not None),
             self.factorizations,
             loss,
             theta,
             task.hyperparameters_at(theta),
-            task.constant,
+            task.stationary,
             residuals,
-            *size,
+            length,
+            change,
             nugget,
             self.state.seconds,
         )
-        if progress is None:
+        if inner_step is None:
             self.evaluations.append(record)
         if task.options.callback is not None:
             task.options.callback(record)
         return record
 
 
-def outer_loss_at(
-    task: Task, state: LearningState, kernels: Kernels
-) -> tuple[Outer, LearningState]:
-    """The outer loss linearized at a state; and the state, whose batches are drawn.
+def build_outer_problem(
+    task: LearningTask, state: LearningState, kernels: Kernels
+) -> tuple[OuterProblem, LearningState]:
+    """Build the outer loss linearized at a state, and return it with the state after drawing.
 
     **Arguments:**
 
-    - `task`, `state`: of learning.
-    - `kernels`: by which rows are weighted and the linear solver is chosen.
+    - `kernels`: kernels for the row weights and the choice of the linear solver.
     """
-    rows = linearize(task.residuals, task.blocks, state.train.jets)
-    blocks, view, random = _batches(task, state)
+    training = linearize(task.residuals, task.point_sets, state.train_linearization.jets)
+    points, view, rng_state = _draw_batches(task, state)
     validation = None
-    if blocks is not None and view is not None:
-        validation = linearize(task.residuals, blocks, view.jets)
-    scored = rows if validation is None else validation
-    where = task.blocks if blocks is None else blocks
-    weights = task.row_weights(kernels, scored, where, validation is None)
-    choice = task.choice(kernels, state.nugget)
-    if type(choice.plan) is not state.announced:
-        choice.announce()
-    if validation is not None and task.plan.standardized:
-        stds = np.asarray(predicted_std(kernels, rows, choice.plan, validation))
-        weights = weights * _shares(stds, [len(batch) for batch in validation.batches])
+    if points is not None and view is not None:
+        validation = linearize(task.residuals, points, view.jets)
+    weights = task.row_weights(
+        kernels,
+        training if validation is None else validation,
+        task.point_sets if points is None else points,
+        validation is None,
+    )
+    choice = task.choose_solver(kernels, state.nugget)
+    if type(choice.solver_state) is not state.logged_solver:
+        choice.log_message()
+    if validation is not None and task.validation.standardized:
+        stds = np.asarray(prediction_std(kernels, training, choice.solver_state, validation))
+        weights = weights * _std_weights(stds, [len(batch) for batch in validation.batches])
         state = replace(state, factorizations=state.factorizations + 1)
     loss = Loss(
-        task.parameters,
-        rows,
+        task.theta_map,
+        training,
         validation,
-        array(weights),
-        choice.plan,
+        to_array(weights),
+        choice.solver_state,
         _regularizer(task, state, len(weights)),
-        task.plan.folds(len(rows.rhs), task.options.seed, len(state.history)),
-        task.plan.judge,
+        task.validation.folds(len(training.rhs), task.options.seed, len(state.history)),
+        task.validation.criterion,
         task.data,
-        task.plan.predictions,
-        () if blocks is None else choice.plan.nearby(blocks),
+        task.validation.predictor,
+        () if points is None else choice.solver_state.neighbors(points),
     )
-    return Outer(loss, blocks, view), replace(state, random=random, announced=type(choice.plan))
+    return OuterProblem(loss, points, view), replace(
+        state, rng_state=rng_state, logged_solver=type(choice.solver_state)
+    )
 
 
-def _shares(stds: np.ndarray, counts: list[int]) -> np.ndarray:
-    """Of each row the median standard deviation of its equation over its own, if that is larger.
+def _std_weights(stds: np.ndarray, counts: list[int]) -> np.ndarray:
+    """Return min(1, median / std) for every row, with the median over its equation.
 
-    What is known better than most counts as much as they do: where a kernel is far from right,
-    standard deviations there are those of rounding.
+    Smaller standard deviations do not increase the weight, because far from suitable kernels they
+    are dominated by rounding errors.
     """
     equations = np.split(stds, np.cumsum(counts)[:-1])
-    middle = np.concatenate([np.full(len(each), np.median(each)) for each in equations])
-    return middle / np.maximum(middle, stds)
+    medians = np.concatenate([np.full(len(rows), np.median(rows)) for rows in equations])
+    return medians / np.maximum(medians, stds)
 
 
-def _batches(task: Task, state: LearningState):
-    """Where the outer loss of this step is measured, what is seen of the state there, and the
-    random numbers left."""
-    if state.pool is None or state.pool_view is None or task.plan.batch is None:
-        return state.pool, state.pool_view, state.random
+def _draw_batches(task: LearningTask, state: LearningState):
+    """Return the validation points of this step, their linearization point and the RNG state."""
+    points, view = state.validation_points, state.validation_linearization
+    if points is None or view is None or task.validation.batch_size is None:
+        return points, view, state.rng_state
     rng = np.random.default_rng()
-    rng.bit_generator.state = state.random
-    # A condition that does not count is there with one point, for the shape of things.
-    chosen = [
-        batch_of(block, task.plan.batch if weight > 0 else 1, rng)
-        for block, weight in zip(state.pool, task.weights, strict=True)
+    rng.bit_generator.state = state.rng_state
+    # Conditions with zero weight keep one point, so that array shapes do not depend on the weights.
+    batches = [
+        draw_batch(point_set, task.validation.batch_size if weight > 0 else 1, rng)
+        for point_set, weight in zip(points, task.weights, strict=True)
     ]
-    blocks = tuple(block for block, _ in chosen)
-    numbers = [some for _, some in chosen]
-    view = Linearization(
-        tuple(e[some] for e, some in zip(state.pool_view.jets, numbers, strict=True)),
-        state.pool_view.linear[_rows_of(task, state.pool, numbers)],
+    indices = [selected for _, selected in batches]
+    batch_view = LinearizationPoint(
+        tuple(jets[selected] for jets, selected in zip(view.jets, indices, strict=True)),
+        view.linear[_row_indices(task, points, indices)],
     )
-    return blocks, view, rng.bit_generator.state
+    return tuple(batch for batch, _ in batches), batch_view, rng.bit_generator.state
 
 
-def batch_of(
-    block: Collocation, size: int, rng: np.random.Generator
-) -> tuple[Collocation, np.ndarray]:
-    """Some of the points of a block, and their numbers; averages stay together."""
-    count = block.count
-    if block.quadrature is not None:
-        return block, np.arange(count)
-    chosen = np.sort(rng.choice(count, size=min(size, count), replace=False))
-    return block.take(chosen), chosen
+def draw_batch(
+    point_set: PointSet, size: int, rng: np.random.Generator
+) -> tuple[PointSet, np.ndarray]:
+    """Draw points of a point set and return them with their indices; averages are kept whole."""
+    count = point_set.rows_per_equation
+    if point_set.quadrature is not None:
+        return point_set, np.arange(count)
+    indices = np.sort(rng.choice(count, size=min(size, count), replace=False))
+    return point_set.select_rows(indices), indices
 
 
-def _rows_of(task: Task, blocks: tuple[Collocation, ...], numbers: list[np.ndarray]) -> np.ndarray:
-    """The rows that belong to some of the points of each condition."""
+def _row_indices(
+    task: LearningTask, point_sets: tuple[PointSet, ...], indices: list[np.ndarray]
+) -> np.ndarray:
+    """Return the row indices that belong to the point indices of all conditions."""
     rows, start = [], 0
-    for residual, block, some in zip(task.residuals, blocks, numbers, strict=True):
-        for _ in residual.components:
-            rows.append(start + some)
-            start += block.count
+    for residual, points, selected in zip(task.residuals, point_sets, indices, strict=True):
+        for _ in residual.equation_terms:
+            rows.append(start + selected)
+            start += points.rows_per_equation
     return np.concatenate(rows)
 
 
-def _regularizer(task: Task, state: LearningState, rows: int) -> AbstractRegularizer | None:
-    """What was asked for, or else a weak prior on how far lengthscales vary.
+def _regularizer(
+    task: LearningTask, state: LearningState, num_rows: int
+) -> AbstractRegularizer | None:
+    """Return the regularizer, by default a weak prior on the variation of lengthscales.
 
-    A prior θ ~ N(m, s²) against N residuals of unknown size adds ½ (J / N) Σ ((θ - m) / s)² to
-    the loss, with J the loss so far.
+    A prior θ ~ N(m, s²) against N residuals of unknown variance adds ½ (J / N) Σ ((θ - m) / s)² to
+    the loss, with J the previous loss.
     """
-    if task.regularizer is not None or task.variation is None:
+    if task.regularizer is not None or task.varying_prior is None:
         return task.regularizer
-    relative = np.sqrt(rows / (2.0 * max(state.history[-1].loss, 1e-300)))
-    return Around(array(task.variation[0]), array(task.variation[1] * relative))
+    mean, std = task.varying_prior
+    scale = np.sqrt(num_rows / (2.0 * max(state.history[-1].loss, 1e-300)))
+    return GaussianPrior(to_array(mean), to_array(std * scale))
 
 
-def evaluation_of(
-    tally: Tally, loss: Loss, derivatives: bool = True
+def make_evaluate(
+    log: EvaluationLog, loss: Loss, derivatives: bool = True
 ) -> Callable[[np.ndarray], Evaluation]:
-    """The outer loss as a function of θ, each call of which is counted and told of."""
-    curvature = tally.task.optimizer.curvature
+    """Return the outer loss as a function of θ that records its evaluations."""
+    curvature = log.task.optimizer.curvature
     compiled = evaluator(loss, curvature) if derivatives else loss_without_derivatives
-    costly = derivatives and curvature == "matrix" and loss.data is None and not few(loss)
+    defer_derivatives = (
+        derivatives and curvature == "matrix" and loss.data is None and not loss.has_few_parameters
+    )
 
-    def direction(theta: np.ndarray) -> Callable[[float, int], np.ndarray]:
-        def along(damping: float, iterations: int) -> np.ndarray:
-            tally.factorizations += 1
-            at = array(theta)
-            return np.asarray(damped_direction(at, loss, array(damping), iterations)[1])
+    def direction_at(theta: np.ndarray) -> Callable[[float, int], np.ndarray]:
+        def direction(damping: float, iterations: int) -> np.ndarray:
+            log.factorizations += 1
+            return np.asarray(
+                damped_direction(to_array(theta), loss, to_array(damping), iterations)[1]
+            )
 
-        return along
+        return direction
 
     def evaluate(theta: np.ndarray) -> Evaluation:
-        away = np.abs(theta - tally.task.origin)
-        if not np.isfinite(theta).all() or np.max(away) > _LARGEST:
+        distances = np.abs(theta - log.task.theta_scale_reference)
+        if not np.isfinite(theta).all() or np.max(distances) > _MAX_THETA_DISTANCE:
             return Evaluation(theta, np.inf, np.zeros_like(theta), None, None)
-        evaluation = found_by(loss_without_derivatives if costly else compiled, theta)
-        tally.record(evaluation.loss, theta, float(evaluation.extra.nugget), None)
-        if not costly:
+        evaluation = run_program(loss_without_derivatives if defer_derivatives else compiled, theta)
+        log.record(evaluation.loss, theta, float(evaluation.inner_solution.nugget), None)
+        if not defer_derivatives:
             return evaluation
-        return replace(evaluation, derivatives=lambda: found_by(compiled, theta))
+        return replace(evaluation, derivatives=lambda: run_program(compiled, theta))
 
-    def found_by(program: Callable, theta: np.ndarray) -> Evaluation:
-        value, gradient, normal, reached = program(array(theta), loss)
-        tally.factorizations += 1
+    def run_program(program: Callable, theta: np.ndarray) -> Evaluation:
+        value, gradient, curvature_matrix, solution = program(to_array(theta), loss)
+        log.factorizations += 1
         return Evaluation(
             theta,
-            float(value) if bool(reached.usable) else np.inf,
+            float(value) if bool(solution.succeeded) else np.inf,
             np.asarray(gradient),
-            None if normal is None else np.asarray(normal),
-            reached,
-            direction(theta) if curvature == "products" else None,
+            None if curvature_matrix is None else np.asarray(curvature_matrix),
+            solution,
+            direction_at(theta) if curvature == "products" else None,
         )
 
     return evaluate
 
 
-def best_of(tally: Tally, loss: Loss, candidates: list[np.ndarray]) -> tuple[np.ndarray, float]:
-    """The θ with the lowest loss, and that loss; values only, a batch of them at a time."""
-    values = []
-    if loss.plan.forms_matrix and len(loss.rows.rhs) <= _FEW_ROWS:
-        evaluate = evaluation_of(tally, loss)
-        found = [evaluate(theta).loss for theta in candidates]
-        values = [value if np.isfinite(value) else np.inf for value in found]
+def evaluate_candidates(
+    log: EvaluationLog, loss: Loss, candidates: list[np.ndarray]
+) -> tuple[np.ndarray, float]:
+    """Return the candidate with the lowest loss, and this loss."""
+    values: list[float] = []
+    if loss.solver_state.forms_matrix and len(loss.training_system.rhs) <= _FEW_ROWS:
+        evaluate = make_evaluate(log, loss)
+        losses = [evaluate(theta).loss for theta in candidates]
+        values = [value if np.isfinite(value) else np.inf for value in losses]
     for start in range(len(values), len(candidates), _BATCH):
-        chosen = np.stack(candidates[start : start + _BATCH])
-        padding = np.repeat(chosen[-1:], _BATCH - len(chosen), axis=0)
-        found = losses(array(np.concatenate([chosen, padding])), loss)
-        for theta, value, nugget, usable in zip(chosen, *map(np.asarray, found), strict=False):
+        thetas = np.stack(candidates[start : start + _BATCH])
+        padding = np.repeat(thetas[-1:], _BATCH - len(thetas), axis=0)
+        outputs = batched_losses(to_array(np.concatenate([thetas, padding])), loss)
+        for theta, value, nugget, usable in zip(thetas, *map(np.asarray, outputs), strict=False):
             values.append(float(value) if usable and np.isfinite(value) else np.inf)
-            tally.factorizations += 1
-            tally.record(values[-1], theta, float(nugget), None)
+            log.factorizations += 1
+            log.record(values[-1], theta, float(nugget), None)
     best = int(np.argmin(values))
     return candidates[best], values[best]
 
 
-def moved_on(
-    task: Task,
+def update_linearization(
+    task: LearningTask,
     state: LearningState,
-    outer: Outer,
+    outer: OuterProblem,
     kernels: Kernels,
-    reached: Reached,
+    solution: InnerSolution,
     lengths: np.ndarray,
-) -> tuple[LearningState, Progress]:
-    """The state moved to the inner solution, or part of the way."""
+) -> tuple[LearningState, InnerStep]:
+    """Move the linearization point to the inner solution, or a fraction of the way."""
     loss = outer.loss
-    alone = loss.validation is None
-    train_weights = array(task.row_weights(kernels, loss.rows, task.blocks, alone))
-    progress = advance(
-        task.residuals,
-        (task.blocks, outer.blocks),
-        (loss.rows, loss.validation),
-        (state.train, outer.view),
-        kernels,
-        reached,
-        (train_weights, None if loss.validation is None else loss.row_weights),
-        loss.near,
-        array(lengths),
+    systems = loss.training_system, loss.validation_system
+    train_weights = to_array(
+        task.row_weights(
+            kernels, loss.training_system, task.point_sets, loss.validation_system is None
+        )
     )
-    view = state.pool_view
-    if state.pool is not None:
-        whole = task.plan.batch is None
-        view = progress.validation if whole else _seen(task, state.pool, kernels, loss, reached)
-    return replace(state, train=progress.train, pool_view=view), progress
+    inner_step = line_search(
+        task.residuals,
+        (task.point_sets, outer.validation_points),
+        (state.train_linearization, outer.validation_linearization),
+        full_inner_step(systems, kernels, solution, loss.neighbor_groups),
+        (train_weights, None if loss.validation_system is None else loss.row_weights),
+        to_array(lengths),
+    )
+    view = state.validation_linearization
+    if state.validation_points is not None:
+        view = (
+            inner_step.validation
+            if task.validation.batch_size is None
+            else _linearize_at_validation_points(
+                task, state.validation_points, kernels, loss, solution
+            )
+        )
+    state = replace(state, train_linearization=inner_step.train, validation_linearization=view)
+    return state, inner_step
 
 
-def _seen(
-    task: Task, pool: tuple[Collocation, ...], kernels: Kernels, loss: Loss, reached: Reached
-) -> Linearization:
-    """What is seen of the inner solution at all validation points."""
-    return view_of(kernels, reached, task.residuals, pool, loss.plan.nearby(pool))
+def _linearize_at_validation_points(
+    task: LearningTask,
+    points: tuple[PointSet, ...],
+    kernels: Kernels,
+    loss: Loss,
+    solution: InnerSolution,
+) -> LinearizationPoint:
+    """Return the linearization point of the inner solution at all validation points."""
+    groups = loss.solver_state.neighbors(points)
+    return linearization_point_at(kernels, solution, task.residuals, points, groups)
 
 
-def step(task: Task, state: LearningState, tolerance: float) -> LearningState:
-    """Linearize, lower the outer loss, move the state.
+def step(task: LearningTask, state: LearningState, tolerance: float) -> LearningState:
+    """Linearize, reduce the outer loss, and update the linearization point.
 
     **Arguments:**
 
-    - `task`, `state`: of learning.
-    - `tolerance`: on the change of the logarithms of the hyperparameters; with 0 learning never
-      comes to rest.
+    - `tolerance`: convergence tolerance on the change of the log hyperparameters; 0 disables the
+      convergence test.
     """
     try:
-        outer, state = outer_loss_at(task, state, task.kernels(state.theta))
+        outer, state = build_outer_problem(task, state, task.kernels(state.theta))
     except RankError:
-        if state.followed is None:
+        if state.last_feasible_theta is None:
             raise
-        theta = _nearest_followed(task, state, state.followed)
-        return replace(state, theta=theta, result=RESULTS.rank_limit)
-    tally, loss, before = Tally.of(task, state), outer.loss, state.theta
-    state_alone = tolerance > 0.0 and state.pace.state_alone()
-    # Derivatives that are not needed cost less than another program, but for many rows.
-    evaluate = evaluation_of(tally, loss, loss.plan.forms_matrix or not state_alone)
-    memory = state.memory
-    if state_alone:
-        best = evaluate(before)
+        theta = _backtrack_to_feasible(task, state, state.last_feasible_theta)
+        return replace(state, theta=theta, result=RESULTS.max_rank_reached)
+    log, loss, old_theta = EvaluationLog.of(task, state), outer.loss, state.theta
+    frozen = tolerance > 0.0 and state.step_control.freeze_hyperparameters()
+    # For few rows, unneeded derivatives cost less than compiling a second program.
+    evaluate = make_evaluate(log, loss, loss.solver_state.forms_matrix or not frozen)
+    optimizer_state = state.optimizer_state
+    if frozen:
+        best = evaluate(old_theta)
     else:
-        best, memory = task.optimizer.minimize(evaluate, before, memory, 1.0)
-    state = replace(tally.into(state), followed=before, memory=memory)
+        best, optimizer_state = task.optimizer.minimize(evaluate, old_theta, optimizer_state, 1.0)
+    state = replace(
+        log.apply_to(state), last_feasible_theta=old_theta, optimizer_state=optimizer_state
+    )
     if not best.finite:
         nugget = 10.0 * state.nugget
-        over = nugget > task.options.linear_solver.largest_nugget
-        return replace(state, nugget=nugget, result=RESULTS.not_finite if over else None)
-    state, reached, kernels = replace(state, theta=best.theta), best.extra, task.kernels(best.theta)
-    if task.data is not None and best.normal is not None:
-        state = replace(state, covariance=np.linalg.pinv(best.normal, hermitian=True))
-    pace = state.pace.before_step()
-    lengths = pace.lengths(task.options.solver.lengths)
-    state, progress = moved_on(task, state, outer, kernels, reached, lengths)
-    pace = pace.after_step(None if state_alone else best.theta, float(progress.change))
-    record = tally.record(best.loss, best.theta, float(reached.nugget), progress)
-    state = replace(state, pace=pace, history=(*state.history, record))
-    state = with_new_points(task, state)
-    if task.plan.redraws and state.pool is not None:
-        state = replace(state, pool_view=_seen(task, state.pool, kernels, loss, reached))
-    if tolerance == 0.0 or (float(progress.length) < 1.0 and not pace.shortened):
+        too_large = nugget > task.options.linear_solver.max_nugget
+        return replace(state, nugget=nugget, result=RESULTS.not_finite if too_large else None)
+    state, solution = replace(state, theta=best.theta), best.inner_solution
+    kernels = task.kernels(best.theta)
+    if task.data is not None and best.curvature is not None:
+        state = replace(state, covariance=np.linalg.pinv(best.curvature, hermitian=True))
+    step_control = state.step_control.before_step()
+    lengths = step_control.lengths(task.options.solver.step_lengths)
+    state, inner_step = update_linearization(task, state, outer, kernels, solution, lengths)
+    length, change = float(inner_step.length), float(inner_step.change)
+    step_control = step_control.after_step(None if frozen else best.theta, change)
+    record = log.record(best.loss, best.theta, float(solution.nugget), inner_step)
+    state = replace(state, step_control=step_control, history=(*state.history, record))
+    state = redraw_validation_points(task, state)
+    if task.validation.is_resampled and state.validation_points is not None:
+        view = _linearize_at_validation_points(
+            task, state.validation_points, kernels, loss, solution
+        )
+        state = replace(state, validation_linearization=view)
+    if tolerance == 0.0 or (length < 1.0 and not step_control.halve_steps):
         return state
-    moved = float(np.max(np.abs(best.theta - before)))
-    if moved < tolerance and float(progress.change) < 10 * tolerance and pace.rested():
-        return _at_rest(task, state, loss, best)
-    if (middle := pace.scattered()) is not None:
-        return replace(state, theta=middle, result=RESULTS.scattered)
+    max_move = float(np.max(np.abs(best.theta - old_theta)))
+    if max_move < tolerance and change < 10 * tolerance and step_control.has_converged():
+        return _finish_or_restart(task, state, loss, best)
+    if (mean_theta := step_control.mean_if_fluctuating()) is not None:
+        return replace(state, theta=mean_theta, result=RESULTS.fluctuating)
     return state
 
 
-def with_new_points(task: Task, state: LearningState) -> LearningState:
-    """With the validation points of the next step, where each has its own."""
-    if not task.plan.redraws or not state.history:
+def redraw_validation_points(task: LearningTask, state: LearningState) -> LearningState:
+    """Draw the validation points of the next step if they are resampled in each step."""
+    if not task.validation.is_resampled or not state.history:
         return state
-    return replace(state, pool=task.plan.drawn(task.problem, task.points, len(state.history)))
+    points = task.validation.draw_points(task.problem, task.points, len(state.history))
+    return replace(state, validation_points=points)
 
 
-def _nearest_followed(task: Task, state: LearningState, last: np.ndarray) -> np.ndarray:
-    """As far on the way from the last θ to the present one as the solver can follow."""
-    for part in (0.5, 0.25, 0.125):
-        theta = last + part * (state.theta - last)
+def _backtrack_to_feasible(
+    task: LearningTask, state: LearningState, feasible_theta: np.ndarray
+) -> np.ndarray:
+    """Return the θ closest to the current one that the linear solver accepts, by bisection."""
+    for fraction in (0.5, 0.25, 0.125):
+        theta = feasible_theta + fraction * (state.theta - feasible_theta)
         with suppress(RankError):
-            task.choice(task.kernels(theta), state.nugget)
+            task.choose_solver(task.kernels(theta), state.nugget)
             return theta
-    return last
+    return feasible_theta
 
 
-def _at_rest(task: Task, state: LearningState, loss: Loss, best: Evaluation) -> LearningState:
-    """Converged, unless some other lengthscale does better now that the state is known.
+def _finish_or_restart(
+    task: LearningTask, state: LearningState, loss: Loss, best: Evaluation
+) -> LearningState:
+    """Report convergence unless a local search finds better lengthscales.
 
-    With few validation points the loss has several minima, and the first comparison of starts
-    was made before anything was known of the solution.
+    With few validation points the loss has several minima, and starts were compared at u = 0.
     """
-    settled = replace(state, result=RESULTS.converged)
+    converged = replace(state, result=RESULTS.converged)
     if not task.options.multistart or task.data is not None or state.local_searches == 0:
-        return settled
+        return converged
     state = replace(state, local_searches=state.local_searches - 1)
-    settled = replace(settled, local_searches=state.local_searches)
-    candidates = nearby(task.parameters, state.theta)
+    converged = replace(converged, local_searches=state.local_searches)
+    candidates = local_candidates(task.theta_map, state.theta)
     if not candidates:
-        return settled
-    tally = Tally.of(task, state)
-    theta, value = best_of(tally, loss, candidates)
-    if value > _BETTER * best.loss:
-        return tally.into(settled)
-    return replace(tally.into(state), theta=theta, memory=None)
+        return converged
+    log = EvaluationLog.of(task, state)
+    theta, value = evaluate_candidates(log, loss, candidates)
+    if value > _RESTART_FACTOR * best.loss:
+        return log.apply_to(converged)
+    return replace(log.apply_to(state), theta=theta, optimizer_state=None)

@@ -1,4 +1,4 @@
-"""What is learned, at which points and how: everything of a learning run that does not change."""
+"""Constant inputs of a learning run: problem, points and options."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,141 +7,148 @@ from typing import Any
 import equinox as eqx
 import numpy as np
 
-from kernelpde.arrays import array
+from kernelpde.arrays import to_array
 from kernelpde.errors import InputError
 from kernelpde.functionals import Kernels
-from kernelpde.gauss_newton import Solver
-from kernelpde.learning._evaluation import Parameters, row_scales
-from kernelpde.learning._inner import Linearization
+from kernelpde.learning._evaluation import ThetaMap, prior_row_variance
+from kernelpde.learning._inner import LinearizationPoint
 from kernelpde.learning._optimizers import AbstractOptimizer
-from kernelpde.learning._outer import AbstractRegularizer, condition_weights
+from kernelpde.learning._outer import AbstractRegularizer, check_weights
 from kernelpde.learning._record import LearningRecord
-from kernelpde.learning._starts import relative_to, variation, weak_prior
-from kernelpde.learning.validation import AbstractValidation, Left, Points
-from kernelpde.linear_solvers import Choice, LinearSolver, chosen
-from kernelpde.problem import Collocation, LinearizedProblem, Problem, Residual, extents_of
+from kernelpde.learning._starts import theta_reference, varying_prior, weak_prior
+from kernelpde.learning.validation import AbstractValidation, HeldOutRows, LearningPoints
+from kernelpde.linear_solvers import LinearSolver, SolverChoice, choose_solver
+from kernelpde.nonlinear import NonlinearSolver
+from kernelpde.problem import LinearSystem, PointSet, Problem, Residual, coordinate_extents
 
 
 @dataclass(frozen=True)
-class Options:
-    """How to learn.
+class LearningOptions:
+    """Options of a learning run.
 
     **Attributes:**
 
     - `validation`, `regularizer`, `solver`, `linear_solver`, `callback`: as in `learn`.
-    - `seed`, `sampling`: of the points.
-    - `multistart`: whether to look for the best lengthscales to begin with, and around in the end.
-    - `free`: numbers of the fields whose variances are held where they leave them free.
-    - `held`: numbers of the fields whose lengthscales are held as well.
+    - `seed`, `sampling`: seed and method of point sampling.
+    - `multistart`: whether to compare starting lengthscales and to search locally at the end.
+    - `pinned_variance_fields`: indices of fields with a narrow prior on their variance.
+    - `pinned_lengthscale_fields`: indices of fields with a narrow prior on their lengthscales.
     """
 
     validation: AbstractValidation
     regularizer: AbstractRegularizer | None
-    solver: Solver
+    solver: NonlinearSolver
     linear_solver: LinearSolver
     seed: int = 0
     sampling: str = "halton"
     multistart: bool = True
     callback: Callable[[LearningRecord], None] | None = None
-    free: tuple[int, ...] = ()
-    held: tuple[int, ...] = ()
+    pinned_variance_fields: tuple[int, ...] = ()
+    pinned_lengthscale_fields: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
-class Task:
+class LearningTask:
     """A problem with hyperparameters to learn.
 
     **Attributes:**
 
-    - `problem`: with kernels to begin with.
-    - `options`, `optimizer`: how.
-    - `points`: where.
-    - `parameters`: how θ becomes kernels and noise.
-    - `constant`: whether lengthscales that may vary are still held constant.
-    - `extents`: of the coordinates.
-    - `origin`: what θ is compared with to see whether it has run away.
-    - `data`: the numbers of the conditions whose density is the loss, if it is one.
-    - `regularizer`: that of the options, or what is expected before seeing data.
-    - `variation`: how far lengthscales that vary are expected to go from where they begin.
-    - `weights`: of the conditions in the loss.
+    - `problem`: problem with the initial kernels.
+    - `options`: options of the run.
+    - `optimizer`: optimizer of the outer loss.
+    - `points`: training and held-out points.
+    - `theta_map`: map from θ to kernels and noise.
+    - `stationary`: whether varying lengthscales are replaced by constant ones.
+    - `extents`: extents of the coordinates.
+    - `theta_scale_reference`: θ relative to which divergence is detected.
+    - `data`: indices of the conditions whose density is the loss, `None` for other losses.
+    - `regularizer`: regularizer of the options; by default a weak prior if there are data.
+    - `varying_prior`: prior mean and standard deviation of θ for varying lengthscales, or `None`.
+    - `weights`: weights of the conditions in the loss.
     """
 
     problem: Problem
-    options: Options
+    options: LearningOptions
     optimizer: AbstractOptimizer
-    points: Points
-    parameters: Parameters
-    constant: bool
+    points: LearningPoints
+    theta_map: ThetaMap
+    stationary: bool
     extents: np.ndarray
-    origin: np.ndarray
+    theta_scale_reference: np.ndarray
     data: tuple[int, ...] | None
     regularizer: AbstractRegularizer | None
-    variation: tuple[np.ndarray, np.ndarray] | None
+    varying_prior: tuple[np.ndarray, np.ndarray] | None
     weights: tuple[float, ...]
 
     @staticmethod
     def of(
         problem: Problem,
-        blocks: tuple[Collocation, ...],
-        options: Options,
+        point_sets: tuple[PointSet, ...],
+        options: LearningOptions,
         optimizer: AbstractOptimizer,
         *,
-        constant: bool = False,
-        varies: bool = False,
-        left: Left | None = None,
-    ) -> "Task":
-        """Divide the points, and refuse what cannot be learned.
+        stationary: bool = False,
+        varying: bool = False,
+        held_out: HeldOutRows | None = None,
+    ) -> "LearningTask":
+        """Split the points into training and held-out points, and check that θ can be learned.
 
         **Arguments:**
 
-        - `blocks`: all points.
-        - `constant`: as above.
-        - `varies`: whether lengthscales begin with constant ones that were learned.
-        - `left`: rows to leave out of training; as the plan of validation says unless given.
+        - `point_sets`: all points.
+        - `stationary`: whether varying lengthscales are replaced by constant ones.
+        - `varying`: whether varying lengthscales start from learned constant ones.
+        - `held_out`: held-out rows; selected by the validation if omitted.
         """
-        plan = options.validation
-        left = plan.left_out(problem, blocks, options.seed) if left is None else left
+        validation = options.validation
+        if held_out is None:
+            held_out = validation.held_out_rows(problem, point_sets, options.seed)
         train = tuple(
-            block if rows is None else block.take(np.setdiff1d(np.arange(block.count), rows))
-            for block, rows in zip(blocks, left, strict=True)
+            points
+            if rows is None
+            else points.select_rows(np.setdiff1d(np.arange(points.rows_per_equation), rows))
+            for points, rows in zip(point_sets, held_out, strict=True)
         )
-        data = plan.data_of(problem)
+        data = validation.data_condition_indices(problem)
         if any(noise is not None for noise in problem.noises) and data is None:
             raise InputError(
-                "learn: noise is learned from the density of data. Use "
-                "validation=LeaveOneOutPredictive() or learning.Evidence(), or give the noise."
+                "learn: LearnedNoise requires the predictive density of data as the loss. Use "
+                "validation=LeaveOneOutPredictive() or learning.Evidence(), or specify the noise."
             )
-        parameters = Parameters.of(problem.kernels, problem.noises)
-        extents = extents_of(blocks, problem.space.periods)
-        if not parameters.vector.size:
-            raise InputError("learn: the kernels have no hyperparameters; are all of them frozen?")
+        theta_map = ThetaMap.of(problem.kernels, problem.noises)
+        extents = coordinate_extents(point_sets, problem.space.periods)
+        if not theta_map.vector.size:
+            raise InputError(
+                "learn: the kernels have no trainable hyperparameters (all are frozen). Unfreeze "
+                "one, or call solve."
+            )
         regularizer = options.regularizer
         if data is not None and regularizer is None:
             regularizer = weak_prior(
-                parameters,
+                theta_map,
                 extents,
                 options.multistart,
-                options.free,
-                options.held,
+                options.pinned_variance_fields,
+                options.pinned_lengthscale_fields,
             )
         names = tuple(condition.name for condition in problem.conditions)
-        return Task(
+        return LearningTask(
             problem,
             options,
             optimizer,
-            Points(train, blocks, left, options.seed, options.sampling),
-            parameters,
-            constant,
+            LearningPoints(train, point_sets, held_out, options.seed, options.sampling),
+            theta_map,
+            stationary,
             extents,
-            relative_to(parameters, extents),
+            theta_reference(theta_map, extents),
             data,
             regularizer,
-            variation(parameters) if varies else None,
-            condition_weights(names, plan.weights),
+            varying_prior(theta_map) if varying else None,
+            check_weights(names, validation.weights),
         )
 
     @property
-    def plan(self) -> AbstractValidation:
+    def validation(self) -> AbstractValidation:
         return self.options.validation
 
     @property
@@ -149,70 +156,67 @@ class Task:
         return self.problem.residuals
 
     @property
-    def blocks(self) -> tuple[Collocation, ...]:
-        """The training points."""
+    def point_sets(self) -> tuple[PointSet, ...]:
+        """Training points."""
         return self.points.train
 
     def kernels(self, theta: np.ndarray) -> Kernels:
-        return self.parameters.kernels(array(theta))
+        return self.theta_map.kernels(to_array(theta))
 
     def problem_at(self, theta: np.ndarray) -> Problem:
-        """The problem with other hyperparameters."""
-        at = array(theta)
-        found = self.problem.with_kernels(self.parameters.kernels(at))
-        return found.with_noises(self.parameters.noises(at))
+        """Return the problem with other hyperparameters."""
+        return self.theta_map.apply_to(self.problem, to_array(theta))
 
     def hyperparameters_at(self, theta: np.ndarray) -> dict[str, dict[str, Any]]:
-        """Those of a vector, by field and name, as numbers and lists of numbers."""
+        """Return the hyperparameters of θ by field and name, as numbers and lists of numbers."""
         return {
             field: {name: value.tolist() for name, value in values.items()}
             for field, values in self.problem_at(theta).hyperparameters.items()
         }
 
-    def zero(self, blocks: tuple[Collocation, ...]) -> Linearization:
-        """What residuals see of u = 0."""
-        pairs = list(zip(self.residuals, blocks, strict=True))
-        entries = tuple(array(np.zeros((len(b.points), len(r.nonlinear)))) for r, b in pairs)
-        rows = sum(b.count * len(r.components) for r, b in pairs)
-        return Linearization(entries, array(np.zeros(rows)))
+    def zero(self, point_sets: tuple[PointSet, ...]) -> LinearizationPoint:
+        """Return the linearization point of u = 0."""
+        pairs = list(zip(self.residuals, point_sets, strict=True))
+        jets = tuple(to_array(np.zeros((len(p.points), len(r.nonlinear)))) for r, p in pairs)
+        num_rows = sum(p.rows_per_equation * len(r.equation_terms) for r, p in pairs)
+        return LinearizationPoint(jets, to_array(np.zeros(num_rows)))
 
     def row_weights(
         self,
         kernels: Kernels,
-        rows: LinearizedProblem,
-        blocks: tuple[Collocation, ...],
-        alone: bool,
+        linearized: LinearSystem,
+        point_sets: tuple[PointSet, ...],
+        training_rows_only: bool,
     ) -> np.ndarray:
-        """√(w_c / N_c) / s_c for every row; √w_c for rows that are standardized by each other.
+        """Return √(w_c / N_c) / s_c for every row, or √w_c if training rows are standardized.
 
         **Arguments:**
 
-        - `alone`: whether there are no points but those for training.
+        - `training_rows_only`: whether there are no validation points.
         """
-        parts = zip(self.residuals, blocks, self.weights, strict=True)
-        if alone and self.plan.standardized:
-            return np.concatenate(
-                [np.full(b.count * len(r.components), np.sqrt(weight)) for r, b, weight in parts]
-            )
-        scales = np.asarray(row_scales(kernels, rows))
+        standardized = training_rows_only and self.validation.standardized
+        variances = None if standardized else np.asarray(prior_row_variance(kernels, linearized))
         weights, start = [], 0
-        for residual, block, weight in parts:
-            # Each equation by itself: those of a system may have units of their own.
-            total = block.count * len(residual.components)
-            for _ in residual.components:
-                size = np.mean(scales[start : start + block.count])
-                weights.append(np.full(block.count, np.sqrt(weight / (total * size))))
-                start += block.count
+        for residual, points, weight in zip(self.residuals, point_sets, self.weights, strict=True):
+            # Equations are scaled separately because they may have different units.
+            num_rows = points.rows_per_equation
+            for _ in residual.equation_terms:
+                squared = weight
+                if variances is not None:
+                    total = num_rows * len(residual.equation_terms)
+                    squared = weight / (total * np.mean(variances[start : start + num_rows]))
+                weights.append(np.full(num_rows, np.sqrt(squared)))
+                start += num_rows
         return np.concatenate(weights)
 
-    def choice(self, kernels: Kernels, nugget: float) -> Choice:
-        """How the inner systems of a step are solved."""
+    def choose_solver(self, kernels: Kernels, nugget: float) -> SolverChoice:
+        """Choose the linear solver of the inner systems of a step."""
         options = self.options
-        return chosen(
+        return choose_solver(
             eqx.tree_at(lambda s: s.nugget, options.linear_solver, nugget),
             kernels,
             self.residuals,
-            self.blocks,
+            self.point_sets,
             learning=True,
-            needs=self.plan.needs,
+            needs=self.validation.required_capabilities,
         )

@@ -1,9 +1,9 @@
-"""Cholesky factors in the memory of the matrix.
+"""Cholesky factorization in place.
 
-`jax.lax.linalg.cholesky` keeps its matrices by rows while LAPACK wants columns, and cleans the
-unused triangle; on the CPU the two transpositions and the cleaning cost as much as half a
-factorization. A symmetric matrix needs neither: read by columns, its rows are the matrix itself.
-Here LAPACK factors the array in place and the other triangle keeps what it held.
+`jax.lax.linalg.cholesky` stores matrices by rows while LAPACK expects columns, and it clears the
+unused triangle. On the CPU the two transpositions and the clearing cost half a factorization.
+A symmetric matrix requires neither, because it equals its transpose. Here LAPACK factors the array
+in place, and the other triangle keeps its entries.
 """
 
 from itertools import pairwise
@@ -13,100 +13,123 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
+PANEL_SIZE = 5000
+"""Number of rows that LAPACK factors at a time. Above about 15,000 rows the parallel factorization
+of OpenBLAS crashes the process."""
 
-def cholesky(matrix: Float[Array, "M M"]) -> tuple[Float[Array, "M M"], Bool[Array, ""]]:
-    """R with A = Rᵀ R, in the upper triangle; below it A stays as it was.
+
+def cholesky(
+    matrix: Float[Array, "M M"], panel_size: int = PANEL_SIZE
+) -> tuple[Float[Array, "M M"], Bool[Array, ""]]:
+    """Compute R with A = Rᵀ R in the upper triangle; the strictly lower triangle keeps A.
 
     **Arguments:**
 
-    - `matrix`: A, symmetric.
+    - `matrix`: symmetric matrix A.
+    - `panel_size`: number of rows to factor at a time on the CPU.
 
     **Returns:**
 
-    R and the lower triangle of A in one array, and whether A was positive definite: if not, there
-    is no R, but `restored` still gives A back.
+    R and the lower triangle of A in one array, and whether A is positive definite. If it is not,
+    R is invalid, but `restore_matrix` still recovers A.
     """
-    return jax.lax.platform_dependent(matrix, cpu=_by_panels, default=_generic)
+    return jax.lax.platform_dependent(
+        matrix, cpu=lambda matrix: _blocked_cholesky(matrix, panel_size), default=generic_cholesky
+    )
 
 
-def _generic(matrix):
+def generic_cholesky(matrix):
+    """Factor a matrix as `cholesky` does, on any platform."""
     factor = jax.lax.linalg.cholesky(matrix, symmetrize_input=False)
-    both = jnp.where(jnp.tri(matrix.shape[0], k=-1, dtype=bool), matrix, factor.T)
-    return both, jnp.isfinite(factor[-1, -1])
+    combined = jnp.where(jnp.tri(matrix.shape[0], k=-1, dtype=bool), matrix, factor.T)
+    return combined, jnp.isfinite(factor[-1, -1])
 
 
-_PANEL = 5000
-"""Rows that LAPACK factors at a time. From about 15,000 rows on, the parallel factorization of
-OpenBLAS ends the process, whoever calls it."""
-
-
-def _by_panels(matrix):
-    """Panels of rows, each followed by the update of all below it in the upper triangle."""
+def _blocked_cholesky(matrix, panel_size: int):
+    """Factor panels of rows, each followed by the update of the remaining upper triangle."""
     size = matrix.shape[-1]
-    if matrix.ndim > 2 or size <= 2 * _PANEL:
-        return _lapack(matrix)
-    edges = [*range(0, size, _PANEL), size]
-    good = jnp.asarray(True)
+    if matrix.ndim > 2 or size <= 2 * panel_size:
+        return lapack_cholesky(matrix)
+    edges = [*range(0, size, panel_size), size]
+    is_definite = jnp.asarray(True)
     for k, (start, stop) in enumerate(pairwise(edges)):
-        block, fine = _lapack(matrix[start:stop, start:stop])
-        good = good & fine
-        matrix = matrix.at[start:stop, start:stop].set(block)
+        diagonal_block, is_block_definite = lapack_cholesky(matrix[start:stop, start:stop])
+        is_definite = is_definite & is_block_definite
+        matrix = matrix.at[start:stop, start:stop].set(diagonal_block)
         if stop == size:
             break
         panel = jax.lax.linalg.triangular_solve(
-            block.T, matrix[start:stop, stop:], left_side=True, lower=True
+            diagonal_block.T, matrix[start:stop, stop:], left_side=True, lower=True
         )
         matrix = matrix.at[start:stop, stop:].set(panel)
         for first, last in pairwise(edges[k + 1 :]):
-            mine = panel[:, first - stop : last - stop]
-            below = jnp.tri(last - first, size - first, k=-1, dtype=bool)
+            rows = panel[:, first - stop : last - stop]
+            is_lower = jnp.tri(last - first, size - first, k=-1, dtype=bool)
             old = matrix[first:last, first:]
-            new = old - mine.T @ panel[:, first - stop :]
-            matrix = matrix.at[first:last, first:].set(jnp.where(below, old, new))
-    return matrix, good
+            new = old - rows.T @ panel[:, first - stop :]
+            matrix = matrix.at[first:last, first:].set(jnp.where(is_lower, old, new))
+    return matrix, is_definite
 
 
-def _lapack(matrix):
-    # The target is one of those whose name and signature JAX keeps stable for exported programs.
-    # It works once JAX has found LAPACK, which lowering any factorization of JAX's own brings
-    # about: hence the one of a number.
-    found = jax.lax.linalg.cholesky(jnp.ones((1, 1)), symmetrize_input=False)
+def lapack_cholesky(matrix):
+    """Factor a matrix as `cholesky` does, by LAPACK on the CPU."""
+    # JAX keeps the name and signature of this FFI target stable for exported programs. The target
+    # works only after JAX has initialized LAPACK, which lowering any factorization causes.
+    initialized = jax.lax.linalg.cholesky(jnp.ones((1, 1)), symmetrize_input=False)
     call = jax.ffi.ffi_call(
         "lapack_dpotrf_ffi",
-        (
-            jax.ShapeDtypeStruct(matrix.shape, matrix.dtype),
-            jax.ShapeDtypeStruct((), jnp.int32),
-        ),
+        (jax.ShapeDtypeStruct(matrix.shape, matrix.dtype), jax.ShapeDtypeStruct((), jnp.int32)),
         input_output_aliases={0: 0},
         vmap_method="broadcast_all",
     )
-    factor, failed_at = call(matrix, uplo=np.uint8(ord("L")))
-    return factor, (failed_at == 0) & (found[0, 0] == 1)
+    factor, info = call(matrix, uplo=np.uint8(ord("L")))
+    return factor, (info == 0) & (initialized[0, 0] == 1)
 
 
-def restored(both: Float[Array, "M M"], diagonal: Float[Array, " M"]) -> Float[Array, "M M"]:
-    """A matrix from what `cholesky` has left of it, with a diagonal to replace the lost one."""
-    size = both.shape[0]
-    mirrored = jnp.where(jnp.tri(size, k=-1, dtype=bool), both, both.T)
+def restore_matrix(
+    factor: Float[Array, "M M"], diagonal: Float[Array, " M"]
+) -> Float[Array, "M M"]:
+    """Recover a matrix from the result of `cholesky` and its diagonal."""
+    size = factor.shape[0]
+    mirrored = jnp.where(jnp.tri(size, k=-1, dtype=bool), factor, factor.T)
     return jnp.where(jnp.eye(size, dtype=bool), diagonal[:, None], mirrored)
 
 
-def solve_with(factor: Float[Array, "M M"], rhs: Float[Array, " M *k"]) -> Float[Array, " M *k"]:
-    """A⁻¹ b for one vector or for columns, from R."""
+def cholesky_solve(
+    factor: Float[Array, "M M"], rhs: Float[Array, " M *k"]
+) -> Float[Array, " M *k"]:
+    """Return A⁻¹ b from R, for a vector or columns."""
     columns = rhs if rhs.ndim == 2 else rhs[:, None]
-    whole = solve_other_half(factor, solve_half(factor, columns))
-    return whole if rhs.ndim == 2 else whole[:, 0]
+    solution = solve_triangular(factor, solve_transposed(factor, columns))
+    return solution if rhs.ndim == 2 else solution[:, 0]
 
 
-def solve_half(factor: Float[Array, "M M"], columns: Float[Array, "M k"]) -> Float[Array, "M k"]:
-    """R⁻ᵀ b for columns."""
+def solve_transposed(
+    factor: Float[Array, "M M"], columns: Float[Array, "M k"]
+) -> Float[Array, "M k"]:
+    """Return R⁻ᵀ b for columns."""
     return jax.lax.linalg.triangular_solve(factor.T, columns, left_side=True, lower=True)
 
 
-def solve_other_half(
+def solve_triangular(
     factor: Float[Array, "M M"], columns: Float[Array, "M k"]
 ) -> Float[Array, "M k"]:
-    """R⁻¹ b for columns."""
+    """Return R⁻¹ b for columns."""
     return jax.lax.linalg.triangular_solve(
         factor.T, columns, left_side=True, lower=True, transpose_a=True
     )
+
+
+def pivoted_cholesky(matrix: Float[np.ndarray, "N N"], tolerance: float) -> tuple[np.ndarray, int]:
+    """Return the pivot order of a positive semidefinite matrix and its numerical rank.
+
+    **Arguments:**
+
+    - `matrix`: symmetric matrix.
+    - `tolerance`: largest pivot that counts as zero.
+    """
+    from scipy.linalg import get_lapack_funcs  # slow to import
+
+    (pstrf,) = get_lapack_funcs(("pstrf",), (matrix,))
+    _, order, rank, _ = pstrf(np.array(matrix, order="F"), tol=tolerance, overwrite_a=1)
+    return order - 1, int(rank)

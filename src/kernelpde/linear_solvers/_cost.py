@@ -1,4 +1,4 @@
-"""What a step will take, said before it begins."""
+"""Time estimates of large solves."""
 
 import statistics
 import time
@@ -6,24 +6,24 @@ from functools import cache
 
 import numpy as np
 
-_SAMPLE = 800
-"""Size of the matrices that are multiplied to see how fast this machine is."""
+_BENCHMARK_SIZE = 800
+"""Size of the matrices whose product is timed."""
 
 
 @cache
-def operations_per_second() -> float:
-    """Of this machine, from products of small matrices; measured once."""
-    matrix = np.random.default_rng(0).random((_SAMPLE, _SAMPLE))
-    times = []
+def flops_per_second() -> float:
+    """Measure the floating-point operations per second of this machine, once per process."""
+    matrix = np.random.default_rng(0).random((_BENCHMARK_SIZE, _BENCHMARK_SIZE))
+    durations = []
     for _ in range(4):
-        begun = time.perf_counter()
+        start_time = time.perf_counter()
         np.matmul(matrix, matrix)
-        times.append(time.perf_counter() - begun)
-    return 2.0 * _SAMPLE**3 / statistics.median(times)
+        durations.append(time.perf_counter() - start_time)
+    return 2.0 * _BENCHMARK_SIZE**3 / statistics.median(durations)
 
 
-def in_words(seconds: float) -> str:
-    """A duration with its unit."""
+def format_duration(seconds: float) -> str:
+    """Format a duration with its unit."""
     for limit, size, unit in ((120, 1, "s"), (7200, 60, "min"), (float("inf"), 3600, "h")):
         if seconds < limit:
             return f"{seconds / size:.2g} {unit}"

@@ -1,4 +1,6 @@
-"""The dense solver: one Cholesky factor of the Gram matrix of all rows."""
+"""Dense solver: one Cholesky factorization of the Gram matrix of all rows."""
+
+from typing import ClassVar
 
 import equinox as eqx
 import jax
@@ -6,78 +8,124 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from kernelpde.arrays import array
+from kernelpde.arrays import to_array
+from kernelpde.checking import check_integer
 from kernelpde.functionals import (
     Functionals,
     Kernels,
-    Stack,
+    StackedFunctionals,
+    block_gram,
     gram,
     gram_diagonal,
-    gram_of_blocks,
     stacked_matvec,
 )
-from kernelpde.linear_solvers._dense_factor import Dense, DenseFactor
-from kernelpde.linear_solvers._left_out import DenseLeftOut
+from kernelpde.linear_solvers._dense_factor import DenseFactor, factorize
+from kernelpde.linear_solvers._leave_one_out import DenseLeaveOneOut
+from kernelpde.linear_solvers._protocol import (
+    AbstractLinearSolution,
+    AbstractLinearSolver,
+    AbstractLinearSolverState,
+)
 from kernelpde.linear_solvers._result import RESULTS
-from kernelpde.linear_solvers._system import AbstractLinearSolution, AbstractLinearSolverState
-from kernelpde.problem import Collocation, LinearizedProblem, Residual
+from kernelpde.memory import LEARN_MATRICES, SOLVE_MATRICES, require_memory
+from kernelpde.problem import LinearSystem, PointSet, Residual
+
+
+class Dense(AbstractLinearSolver):
+    """Cholesky factorization of K + Σ with a nugget relative to the diagonal.
+
+    The factored matrix is P = K + Σ + ηD, with D the diagonal of K + Σ. If P is not numerically
+    positive definite, η is multiplied by ten until it is, or until `max_nugget` is reached.
+
+    **Arguments:**
+
+    - `nugget`: nugget η.
+    - `max_nugget`: largest η to try.
+    - `refinement_sweeps`: number of sweeps x ← x + P⁻¹ (b - (K + Σ) x) after a solve. They remove
+      most of the bias due to the nugget.
+
+    **Example:**
+
+    ```python
+    >>> kp.solve(problem, points, linear_solver=kp.Dense(nugget=1e-11)).nugget
+    1e-11
+    ```
+    """
+
+    capabilities: ClassVar[frozenset[str]] = frozenset({"folds", "left out", "covariance"})
+    mesh: ClassVar[None] = None
+
+    nugget: float = 1e-12
+    max_nugget: float = 1e-6
+    refinement_sweeps: int = eqx.field(static=True, default=2)
+
+    def __check_init__(self):
+        check_integer("Dense", "refinement_sweeps", self.refinement_sweeps, at_least=0)
+
+    def init(
+        self, kernels: Kernels, residuals: tuple[Residual, ...], point_sets: tuple[PointSet, ...]
+    ) -> "DenseState":
+        del kernels, residuals, point_sets
+        return DenseState(self)
 
 
 class DenseSolution(AbstractLinearSolution):
-    """u = κ(·, Φ) z with z = (K + Σ)⁻¹ b.
+    """Solution u = κ(·, Φ) z with z = (K + Σ)⁻¹ b.
 
     **Attributes:** as for `AbstractLinearSolution`, and
 
-    - `factor`: the factored matrix.
+    - `stored_factor`: factored matrix, `None` after `without_factor`.
     """
 
-    stacks: tuple[Stack, ...]
+    stacks: tuple[StackedFunctionals, ...]
     weights: Float[Array, " M"]
-    fitted: Float[Array, " M"]
+    row_values: Float[Array, " M"]
     norm_squared: Float[Array, ""]
     diagonal: Float[Array, " M"]
     nugget: Float[Array, ""]
     result: RESULTS
-    added: Float[Array, " M"]
-    factor: DenseFactor | None
+    diagonal_shift: Float[Array, " M"]
+    stored_factor: DenseFactor | None
 
     @property
-    def system(self) -> DenseFactor:
-        """The factored matrix."""
-        assert self.factor is not None
-        return self.factor
+    def factor(self) -> DenseFactor:
+        """Factored matrix."""
+        assert self.stored_factor is not None
+        return self.stored_factor
 
     def without_factor(self) -> "DenseSolution":
-        return eqx.tree_at(lambda s: s.factor, self, None)
+        return eqx.tree_at(lambda solution: solution.stored_factor, self, None)
 
-    def condition(self) -> Float[Array, ""]:
-        return self.system.condition()
+    def condition_number(self) -> Float[Array, ""]:
+        return self.factor.condition_number()
 
-    def left_out(
-        self, kernels: Kernels, rows: LinearizedProblem, conditions: tuple[int, ...]
-    ) -> DenseLeftOut:
+    def leave_one_out(
+        self, kernels: Kernels, system: LinearSystem, conditions: tuple[int, ...]
+    ) -> DenseLeaveOneOut:
         del kernels
-        return DenseLeftOut.of(self.system, self.weights, rows.numbers(conditions))
+        return DenseLeaveOneOut.from_factor(
+            self.factor, self.weights, system.row_indices(conditions)
+        )
 
     def covariance(
-        self, kernels: Kernels, rows: LinearizedProblem, left: Functionals, right: Functionals
+        self, kernels: Kernels, system: LinearSystem, left: Functionals, right: Functionals
     ) -> Float[Array, "m n"]:
-        halves = [self._half(kernels, rows, functionals) for functionals in (left, right)]
-        return gram(kernels, left, right) - halves[0].T @ halves[1]
+        left_half, right_half = (self._half(kernels, system, side) for side in (left, right))
+        return gram(kernels, left, right) - left_half.T @ right_half
 
     def variance(
-        self, kernels: Kernels, rows: LinearizedProblem, functionals: Functionals
+        self, kernels: Kernels, system: LinearSystem, functionals: Functionals
     ) -> Float[Array, " n"]:
-        half = self._half(kernels, rows, functionals)
+        half = self._half(kernels, system, functionals)
         prior = gram_diagonal(kernels, [functionals])
         return jnp.maximum(prior - jnp.sum(half**2, axis=0), 0.0)
 
     def _half(
-        self, kernels: Kernels, rows: LinearizedProblem, functionals: Functionals
+        self, kernels: Kernels, system: LinearSystem, functionals: Functionals
     ) -> Float[Array, "M n"]:
-        """R⁻ᵀ κ(Φ, ψ)."""
-        cross = jnp.concatenate([gram(kernels, batch, functionals) for batch in rows.batches])
-        return self.system.solve_half(cross)
+        """Return R⁻ᵀ κ(Φ, ψ)."""
+        cross = jnp.concatenate([gram(kernels, batch, functionals) for batch in system.batches])
+        return self.factor.solve_transposed(cross)
 
     def inner_product(
         self, applied: Float[Array, " M"], coefficients: tuple[Float[Array, "_ _"], ...]
@@ -87,7 +135,7 @@ class DenseSolution(AbstractLinearSolution):
 
 
 class DenseState(AbstractLinearSolverState):
-    """Nothing has to be planned: the functionals ψ are the rows."""
+    """State of the dense solver, whose functionals ψ are the rows."""
 
     solver: Dense
 
@@ -96,62 +144,84 @@ class DenseState(AbstractLinearSolverState):
         return True
 
     @property
-    def refinement(self) -> int:
-        return self.solver.refinement
+    def refinement_sweeps(self) -> int:
+        return self.solver.refinement_sweeps
 
-    def operations(self, rows: int) -> float:
-        return 0.5 * rows**3
+    def describe(self, num_rows: int) -> str:
+        return f"Dense solver: {num_rows} rows"
 
-    def zero(
-        self, residuals: tuple[Residual, ...], blocks: tuple[Collocation, ...]
+    def check_size(self, num_rows: int, *, learning: bool) -> None:
+        caller, matrices = ("learn", LEARN_MATRICES) if learning else ("solve", SOLVE_MATRICES)
+        require_memory(caller, num_rows, matrices)
+
+    def flops(self, num_rows: int) -> float:
+        return 0.5 * num_rows**3
+
+    def zero_coefficients(
+        self, residuals: tuple[Residual, ...], point_sets: tuple[PointSet, ...]
     ) -> tuple[Float[Array, "_ _"], ...]:
         return tuple(
-            array(np.zeros((len(block.points), len(residual.terms))))
-            for residual, block in zip(residuals, blocks, strict=True)
+            to_array(np.zeros((len(point_set.points), len(residual.terms))))
+            for residual, point_set in zip(residuals, point_sets, strict=True)
         )
 
-    def function(
+    def to_expansion(
         self,
         residuals: tuple[Residual, ...],
-        blocks: tuple[Collocation, ...],
+        point_sets: tuple[PointSet, ...],
         coefficients: tuple[Float[Array, "_ _"], ...],
     ) -> tuple[Functionals, ...]:
         return tuple(
-            Functionals(block.points, weights, residual.terms)
-            for residual, block, weights in zip(residuals, blocks, coefficients, strict=True)
+            Functionals(point_set.points, weights, residual.terms)
+            for residual, point_set, weights in zip(
+                residuals, point_sets, coefficients, strict=True
+            )
         )
 
     def solve(
         self,
         kernels: Kernels,
-        rows: LinearizedProblem,
-        noise: Float[Array, " M"],
-        rhs: Float[Array, " M"],
-        sweeps: int | Int[Array, ""],
-        keep: bool = False,
+        system: LinearSystem,
+        sweeps: int | Int[Array, ""] = 0,
+        cache_intermediates: bool = False,
     ) -> DenseSolution:
-        batches = rows.batches
-        diagonal = gram_diagonal(kernels, batches)
+        diagonal = gram_diagonal(kernels, system.batches)
 
         def product(vector: Float[Array, " M"]) -> Float[Array, " M"]:
-            # Not the matrix: with nothing else to be kept for, it is factored where it stands.
-            return stacked_matvec(kernels, rows.stacks, rows.stacks, vector, keep=keep)
+            # The product does not use the matrix, so that the factorization can overwrite it.
+            return stacked_matvec(
+                kernels,
+                system.stacks,
+                system.stacks,
+                vector,
+                cache_intermediates=cache_intermediates,
+            )
 
-        system = self.solver.factorize(gram_of_blocks(kernels, batches), noise, diagonal)
-        if isinstance(sweeps, int):
-            z = system.solve(rhs, sweeps, product)
-            image = product(z) if sweeps else rhs - system.added * z
-        else:
-            z = system.solve_refined(rhs, sweeps, product)
-            image = jax.lax.cond(sweeps > 0, product, lambda v: rhs - system.added * v, z)
-        return DenseSolution(
-            rows.stacks,
-            z,
-            image,
-            z @ image,
+        factor = factorize(
+            block_gram(kernels, system.batches),
+            system.variance,
+            self.solver.nugget,
+            self.solver.max_nugget,
             diagonal,
-            system.nugget,
-            system.result,
-            system.added,
-            system,
+        )
+
+        def unrefined_row_values(vector: Float[Array, " M"]) -> Float[Array, " M"]:
+            return system.rhs - factor.diagonal_shift * vector
+
+        if isinstance(sweeps, int):
+            weights = factor.solve(system.rhs, sweeps, product)
+            row_values = product(weights) if sweeps else unrefined_row_values(weights)
+        else:
+            weights = factor.solve_refined(system.rhs, sweeps, product)
+            row_values = jax.lax.cond(sweeps > 0, product, unrefined_row_values, weights)
+        return DenseSolution(
+            system.stacks,
+            weights,
+            row_values,
+            weights @ row_values,
+            diagonal,
+            factor.nugget,
+            factor.result,
+            factor.diagonal_shift,
+            factor,
         )

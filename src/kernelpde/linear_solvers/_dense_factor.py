@@ -1,122 +1,90 @@
-"""Dense symmetric positive definite systems, factored once."""
+"""Factorization of dense symmetric positive definite systems."""
 
 from collections.abc import Callable
-from typing import ClassVar, TypeAlias
+from typing import TypeAlias
 
 import equinox as eqx
 import jax
-import jax.core
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from kernelpde.checking import real_number, whole_number
-from kernelpde.errors import InputError
 from kernelpde.linear_solvers._cholesky import (
     cholesky,
-    restored,
-    solve_half,
-    solve_other_half,
-    solve_with,
+    cholesky_solve,
+    restore_matrix,
+    solve_transposed,
+    solve_triangular,
 )
-from kernelpde.linear_solvers._result import RESULTS
+from kernelpde.linear_solvers._result import RESULTS, has_solution
 
 Product: TypeAlias = Callable[[Float[Array, " M"]], Float[Array, " M"]]
-"""v ↦ Kv."""
+"""Matrix-vector product v ↦ Kv."""
 
 
-def check_nuggets(owner: str, nugget: float, largest: float, *, zero: bool = True) -> None:
-    """Refuse nuggets that are not numbers from 0 to 1; 0 itself unless `zero`."""
-    given = real_number(owner, "nugget", nugget)
-    if not isinstance(given, jax.core.Tracer) and not (0 <= given <= 1 and (zero or given)):
-        raise InputError(f"{owner}: nugget must lie between 0 and 1; got {given}.")
-    real_number(owner, "largest_nugget", largest, at_least=0, at_most=1)
+def factorize(
+    matrix: Float[Array, "M M"],
+    noise: Float[Array, " M"],
+    nugget: float | Float[Array, ""],
+    max_nugget: float | Float[Array, ""],
+    matrix_diagonal: Float[Array, " M"] | None = None,
+) -> "DenseFactor":
+    """Factor P = K + Σ + ηD, with D the diagonal of K + Σ.
 
-
-class Dense(eqx.Module):
-    """Cholesky factorization of K + Σ with a nugget relative to the diagonal.
-
-    With D the diagonal of K + Σ, the factored matrix is P = K + Σ + ηD: the matrix scaled to unit
-    diagonal, plus ηI. The scaling itself is left to the factorization, whose rounding errors do not
-    depend on it. If P is not numerically positive definite, η is multiplied by ten until it is, or
-    until `largest_nugget` is reached.
+    Scaled to unit diagonal, P is the scaled matrix plus ηI. The scaling is left to the
+    factorization, whose rounding errors do not depend on it. If P is not numerically positive
+    definite, η is multiplied by ten until it is, or until `max_nugget` is reached.
 
     **Arguments:**
 
-    - `nugget`: η.
-    - `largest_nugget`: the largest η to try.
-    - `refinement`: number of sweeps x ← x + P⁻¹ (b - (K + Σ) x) after a solve. They remove most of
-      the bias due to the nugget.
-
-    **Example:**
-
-    ```python
-    >>> kp.solve(problem, points, linear_solver=kp.Dense(nugget=1e-11)).nugget
-    1e-11
-    ```
+    - `matrix`: symmetric matrix K.
+    - `noise`: diagonal of Σ.
+    - `nugget`, `max_nugget`: initial and largest η.
+    - `matrix_diagonal`: diagonal of K. If it is passed, the pass that writes the matrix also adds
+      Σ and the nugget.
     """
+    kernel_diagonal = jnp.diagonal(matrix) if matrix_diagonal is None else matrix_diagonal
+    frozen = jax.lax.stop_gradient(matrix)
+    diagonal = jax.lax.stop_gradient(kernel_diagonal + noise)
+    finite = jnp.isfinite(diagonal).all() & (diagonal > 0).all()
 
-    capabilities: ClassVar[frozenset[str]] = frozenset({"folds", "left out", "covariance"})
-    mesh: ClassVar[None] = None
+    def failed(state) -> Bool[Array, ""]:
+        nugget, _, factored = state
+        return ~factored & finite & (nugget < max_nugget)
 
-    nugget: float = 1e-12
-    largest_nugget: float = 1e-6
-    refinement: int = eqx.field(static=True, default=2)
+    def escalate(state):
+        # The failed attempt still contains the matrix, so no copy is stored.
+        raised = jnp.minimum(jnp.maximum(10.0 * state[0], 1e-15), max_nugget)
+        return raised, *cholesky(restore_matrix(state[1], (1.0 + raised) * diagonal))
 
-    def __check_init__(self):
-        check_nuggets("Dense", self.nugget, self.largest_nugget)
-        whole_number("Dense", "refinement", self.refinement, at_least=0)
-
-    def factorize(
-        self,
-        matrix: Float[Array, "M M"],
-        noise: Float[Array, " M"],
-        matrix_diagonal: Float[Array, " M"] | None = None,
-    ) -> "DenseFactor":
-        """Factor K + Σ.
-
-        **Arguments:**
-
-        - `matrix`: K, symmetric.
-        - `noise`: the diagonal of Σ; 0 for a condition to be met exactly.
-        - `matrix_diagonal`: that of K, if it is known otherwise. Nothing then looks into the matrix
-          before it is factored, and the pass that writes it also adds Σ and the nugget.
-        """
-        own_diagonal = jnp.diagonal(matrix) if matrix_diagonal is None else matrix_diagonal
-        frozen = jax.lax.stop_gradient(matrix)
-        diagonal = jax.lax.stop_gradient(own_diagonal + noise)
-        finite = jnp.isfinite(diagonal).all() & (diagonal > 0).all()
-
-        def failed(state) -> Bool[Array, ""]:
-            nugget, _, factored = state
-            return ~factored & finite & (nugget < self.largest_nugget)
-
-        def escalate(state):
-            # From what the failed attempt has left: the matrix need not be kept for this.
-            raised = jnp.minimum(jnp.maximum(10.0 * state[0], 1e-15), self.largest_nugget)
-            return raised, *cholesky(restored(state[1], (1.0 + raised) * diagonal))
-
-        start = jnp.asarray(self.nugget, dtype=matrix.dtype)
-        lifted = jnp.where(
-            jnp.eye(matrix.shape[0], dtype=bool), ((1.0 + start) * diagonal)[:, None], frozen
-        )
-        first = (start, *cholesky(lifted))
-        # The branch around the loop saves a copy of the matrix where the loop is not entered.
-        nugget, factor, factored = jax.lax.cond(
-            failed(first),
-            lambda state: jax.lax.while_loop(failed, escalate, state),
-            lambda state: state,
-            first,
-        )
-        result = RESULTS.where(nugget > start, RESULTS.nugget_raised, RESULTS.successful)
-        result = RESULTS.where(factored, result, RESULTS.not_positive_definite)
-        result = RESULTS.where(finite, result, RESULTS.not_finite)
-        return DenseFactor(matrix, own_diagonal, noise, factor, nugget, result, self.refinement)
+    start = jnp.asarray(nugget, dtype=matrix.dtype)
+    shifted = jnp.where(
+        jnp.eye(matrix.shape[0], dtype=bool), ((1.0 + start) * diagonal)[:, None], frozen
+    )
+    first = (start, *cholesky(shifted))
+    # The conditional avoids a copy of the matrix when the loop is not entered.
+    final_nugget, factor, factored = jax.lax.cond(
+        failed(first),
+        lambda state: jax.lax.while_loop(failed, escalate, state),
+        lambda state: state,
+        first,
+    )
+    result = RESULTS.where(final_nugget > start, RESULTS.nugget_raised, RESULTS.successful)
+    result = RESULTS.where(factored, result, RESULTS.not_positive_definite)
+    result = RESULTS.where(finite, result, RESULTS.not_finite)
+    return DenseFactor(matrix, kernel_diagonal, noise, factor, final_nugget, result)
 
 
 class DenseFactor(eqx.Module):
-    """A factored system P = K + Σ + ηD, with derivatives in K and Σ that reuse the factor.
+    """Factored system P = K + Σ + ηD, with derivatives in K and Σ that reuse the factor.
 
-    Nothing differentiates through the factorization: each derivative is one more solve.
+    Differentiation never passes through the factorization: each derivative is another solve.
+
+    **Attributes:**
+
+    - `matrix`, `matrix_diagonal`: K and its diagonal.
+    - `noise`: diagonal of Σ.
+    - `factor`: R with P = RᵀR in the upper triangle.
+    - `nugget`, `result`: final nugget η and result code.
     """
 
     matrix: Float[Array, "M M"]
@@ -125,131 +93,129 @@ class DenseFactor(eqx.Module):
     factor: Float[Array, "M M"]
     nugget: Float[Array, ""]
     result: RESULTS
-    refinement: int = eqx.field(static=True)
 
     @property
-    def usable(self) -> Bool[Array, ""]:
-        """Whether there is a factor; without one every answer is NaN."""
-        return (self.result == RESULTS.successful) | (self.result == RESULTS.nugget_raised)
+    def succeeded(self) -> Bool[Array, ""]:
+        """True if the factorization succeeded; otherwise all values are NaN."""
+        return has_solution(self.result)
 
     @property
-    def added(self) -> Float[Array, " M"]:
-        """What P has on its diagonal beyond K: Σ + ηD."""
+    def diagonal_shift(self) -> Float[Array, " M"]:
+        """Diagonal of P - K = Σ + ηD."""
         return self.noise + self.nugget * (self.matrix_diagonal + self.noise)
 
+    def _apply_inverse(self, rhs: Float[Array, " M"]) -> Float[Array, " M"]:
+        return jnp.where(self.succeeded, cholesky_solve(self.factor, rhs), jnp.nan)
+
     def _solve_once(self, rhs: Float[Array, " M"], product: Product | None) -> Float[Array, " M"]:
-        """P⁻¹ b."""
-        added = self.added
-        times = self.matrix.__matmul__ if product is None else product
+        """Return P⁻¹ b."""
+        shift = self.diagonal_shift
+        multiply = self.matrix.__matmul__ if product is None else product
         return jax.lax.custom_linear_solve(
-            lambda v: times(v) + added * v,
+            lambda v: multiply(v) + shift * v,
             rhs,
-            lambda _, b: jnp.where(self.usable, solve_with(self.factor, b), jnp.nan),
+            lambda _, b: self._apply_inverse(b),
             symmetric=True,
         )
 
     def solve(
-        self,
-        rhs: Float[Array, " M"],
-        sweeps: int | None = None,
-        product: Product | None = None,
+        self, rhs: Float[Array, " M"], sweeps: int = 0, product: Product | None = None
     ) -> Float[Array, " M"]:
-        """(K + Σ)⁻¹ b, by P⁻¹ and sweeps of refinement; derivatives are those of what is computed.
+        """Return (K + Σ)⁻¹ b from P⁻¹ and refinement sweeps, and differentiate these operations.
 
         **Arguments:**
 
-        - `rhs`: b.
-        - `sweeps`: how many; as the solver says if left out.
-        - `product`: v ↦ Kv, if the matrix itself is not to be kept for refinement and derivatives.
-          Derivatives are then those of this function.
+        - `rhs`: right-hand side b.
+        - `sweeps`: number of refinement sweeps.
+        - `product`: product v ↦ Kv for refinement and derivatives; by default with the stored
+          matrix. Derivatives are then derivatives of this function.
         """
-        sweeps = self.refinement if sweeps is None else sweeps
-        times = self.matrix.__matmul__ if product is None else product
+        multiply = self.matrix.__matmul__ if product is None else product
         solution = self._solve_once(rhs, product)
         for _ in range(sweeps):
-            defect = rhs - times(solution) - self.noise * solution
-            solution = solution + self._solve_once(defect, product)
+            residual = rhs - multiply(solution) - self.noise * solution
+            solution = solution + self._solve_once(residual, product)
         return solution
 
     def solve_refined(
-        self, rhs: Float[Array, " M"], sweeps: Int[Array, ""], product: Product | None = None
+        self, rhs: Float[Array, " M"], sweeps: Int[Array, ""], product: Product
     ) -> Float[Array, " M"]:
-        """As `solve`, for a number of sweeps that is not known before it runs.
+        """Solve as `solve` does, for a traced number of sweeps.
 
-        Derivatives are those of the exact solution, of P without sweeps and of K + Σ with them.
+        Differentiates the exact solution, with P if there are no sweeps and with K + Σ otherwise.
         """
-        times = self.matrix.__matmul__ if product is None else product
-        added = jnp.where(sweeps > 0, self.noise, self.added)
+        shift = jnp.where(sweeps > 0, self.noise, self.diagonal_shift)
 
-        def once(b: Float[Array, " M"]) -> Float[Array, " M"]:
-            return jnp.where(self.usable, solve_with(self.factor, b), jnp.nan)
+        def solve(matvec: Product, b: Float[Array, " M"]) -> Float[Array, " M"]:
+            def refine(_, x):
+                return x + self._apply_inverse(b - matvec(x))
 
-        def solver(matvec: Product, b: Float[Array, " M"]) -> Float[Array, " M"]:
-            return jax.lax.fori_loop(0, sweeps, lambda _, x: x + once(b - matvec(x)), once(b))
+            return jax.lax.fori_loop(0, sweeps, refine, self._apply_inverse(b))
 
         return jax.lax.custom_linear_solve(
-            lambda v: times(v) + added * v, rhs, solver, symmetric=True
+            lambda v: product(v) + shift * v, rhs, solve, symmetric=True
         )
 
     def solve_columns(self, columns: Float[Array, "M k"]) -> Float[Array, "M k"]:
-        """P⁻¹ applied to columns, without refinement."""
+        """Return P⁻¹ b for columns, without refinement."""
         return jax.vmap(lambda b: self._solve_once(b, None), in_axes=1, out_axes=1)(columns)
 
-    def solve_half(self, columns: Float[Array, "M k"]) -> Float[Array, "M k"]:
-        """R⁻ᵀ b for columns, with P = RᵀR: inner products of such are those of b in P⁻¹."""
-        return jnp.where(self.usable, solve_half(self.factor, columns), jnp.nan)
+    def solve_transposed(self, columns: Float[Array, "M k"]) -> Float[Array, "M k"]:
+        """Return R⁻ᵀ b for columns, whose inner products are bᵀ P⁻¹ b."""
+        return jnp.where(self.succeeded, solve_transposed(self.factor, columns), jnp.nan)
 
-    def solve_other_half(self, columns: Float[Array, "M k"]) -> Float[Array, "M k"]:
-        """R⁻¹ b for columns."""
-        return solve_other_half(self.factor, columns)
+    def solve_triangular(self, columns: Float[Array, "M k"]) -> Float[Array, "M k"]:
+        """Return R⁻¹ b for columns."""
+        return solve_triangular(self.factor, columns)
 
-    def logdet(self) -> Float[Array, ""]:
-        """log |P|."""
-        return jnp.where(self.usable, _logdet(self.matrix, self.added, self.factor), jnp.nan)
+    def log_det(self) -> Float[Array, ""]:
+        """Return log |P|."""
+        value = _log_det(self.matrix, self.diagonal_shift, self.factor)
+        return jnp.where(self.succeeded, value, jnp.nan)
 
-    def inverse_diagonal(self) -> Float[Array, " M"]:
-        """The diagonal of P⁻¹."""
-        diagonal = _inverse_diagonal(self.matrix, self.added, self.factor)
-        return jnp.where(self.usable, diagonal, jnp.nan)
+    def diagonal_of_inverse(self) -> Float[Array, " M"]:
+        """Return the diagonal of P⁻¹."""
+        diagonal = _diagonal_of_inverse(self.matrix, self.diagonal_shift, self.factor)
+        return jnp.where(self.succeeded, diagonal, jnp.nan)
 
-    def condition(self) -> Float[Array, ""]:
-        """A bound from below on the condition number of P scaled to unit diagonal.
+    def condition_number(self) -> Float[Array, ""]:
+        """Return a lower bound on the condition number of P scaled to unit diagonal.
 
-        Of its eigenvalues the largest is at least 1, and the smallest at most the smallest pivot
-        Rᵢᵢ² / Pᵢᵢ: each is the reciprocal of an entry of the inverse of a leading block.
+        Its largest eigenvalue is at least 1. Its smallest is at most the smallest pivot Rᵢᵢ² / Pᵢᵢ,
+        because each pivot is the reciprocal of an entry of the inverse of a leading block.
         """
-        diagonal = jax.lax.stop_gradient(self.matrix_diagonal + self.added)
+        diagonal = jax.lax.stop_gradient(self.matrix_diagonal + self.diagonal_shift)
         return jnp.max(diagonal / jnp.diagonal(self.factor) ** 2)
 
 
 @jax.custom_jvp
-def _logdet(matrix, added, factor):
-    del matrix, added
+def _log_det(matrix, shift, factor):
+    del matrix, shift
     return 2.0 * jnp.sum(jnp.log(jnp.diagonal(factor)))
 
 
-@_logdet.defjvp
+@_log_det.defjvp
 def _(primals, tangents):
     # d log|P| = tr(P⁻¹ dP)
     factor = primals[2]
-    matrix_dot, added_dot, _ = tangents
-    inverse = solve_with(factor, jnp.eye(factor.shape[0]))
-    tangent = jnp.sum(inverse * matrix_dot) + jnp.sum(jnp.diagonal(inverse) * added_dot)
-    return _logdet(*primals), tangent
+    matrix_dot, shift_dot, _ = tangents
+    inverse = cholesky_solve(factor, jnp.eye(factor.shape[0]))
+    tangent = jnp.sum(inverse * matrix_dot) + jnp.sum(jnp.diagonal(inverse) * shift_dot)
+    return _log_det(*primals), tangent
 
 
 @jax.custom_jvp
-def _inverse_diagonal(matrix, added, factor):
-    del matrix, added
-    half = solve_half(factor, jnp.eye(factor.shape[0]))
+def _diagonal_of_inverse(matrix, shift, factor):
+    del matrix, shift
+    half = solve_transposed(factor, jnp.eye(factor.shape[0]))
     return jnp.sum(half * half, axis=0)
 
 
-@_inverse_diagonal.defjvp
+@_diagonal_of_inverse.defjvp
 def _(primals, tangents):
     # d diag(P⁻¹) = -diag(P⁻¹ dP P⁻¹)
     factor = primals[2]
-    matrix_dot, added_dot, _ = tangents
-    inverse = solve_with(factor, jnp.eye(factor.shape[0]))
-    tangent = -jnp.sum(inverse * (matrix_dot @ inverse), axis=0) - (inverse * inverse) @ added_dot
+    matrix_dot, shift_dot, _ = tangents
+    inverse = cholesky_solve(factor, jnp.eye(factor.shape[0]))
+    tangent = -jnp.sum(inverse * (matrix_dot @ inverse), axis=0) - (inverse * inverse) @ shift_dot
     return jnp.diagonal(inverse), tangent

@@ -1,12 +1,12 @@
-"""A sparse triangular factor of the inverse of a Gram matrix.
+"""Sparse triangular factors of inverse Gram matrices (KL-minimization).
 
-Of all U with a given pattern, upper triangular in the order of elimination, the one for which
-N(0, (U Uᵀ)⁻¹) is closest to N(0, K) in the Kullback-Leibler divergence has the columns
+Among all U with a given sparsity pattern, upper triangular in the order of elimination, the one for
+which N(0, (U Uᵀ)⁻¹) is closest to N(0, K) in the Kullback-Leibler divergence has the columns
 
     U_{s,j} = K_ss⁻¹ e_j / √(e_jᵀ K_ss⁻¹ e_j),
 
-s being the rows that column j sees (Schäfer, Katzfuss and Owhadi 2021). With K_ss = L Lᵀ in the
-order of elimination these are columns of L⁻ᵀ, and one small Cholesky factor gives all columns of a
+with s the rows that column j is coupled to (Schäfer, Katzfuss and Owhadi 2021). With K_ss = L Lᵀ in
+the order of elimination these are columns of L⁻ᵀ. One small Cholesky factor yields all columns of a
 supernode.
 """
 
@@ -20,103 +20,61 @@ import jax.numpy as jnp
 from jax.sharding import Mesh
 from jaxtyping import Array, Bool, Float, Int
 
-from kernelpde.functionals import Functionals, Kernels, gram, rows_shared
-from kernelpde.linear_solvers._supernodes import Elimination
+from kernelpde.functionals import Functionals, Kernels, gram, map_rows
+from kernelpde.linear_solvers._supernodes import Pattern, Supernodes
 
 
-class Pattern(eqx.Module):
-    """An elimination, on the devices. The element after the last is idle: nothing is known of it.
-
-    **Attributes:** as for `Elimination`, and
-
-    - `mesh`: the devices that share the small factors.
-    """
-
-    columns: tuple[Int[Array, "_ _b c"], ...]
-    rows: tuple[Int[Array, "_ _b _r"], ...]
-    kind: Int[Array, " s"]
-    position: Int[Array, " s"]
-    idle: int = eqx.field(static=True)
-    mesh: Mesh | None = eqx.field(static=True, default=None)
-
-    @property
-    def entries(self) -> float:
-        """Of the Gram matrices of all supernodes."""
-        return sum(
-            float(rows.shape[0] * rows.shape[1] * (rows.shape[2] + columns.shape[2]) ** 2)
-            for rows, columns in zip(self.rows, self.columns, strict=True)
-        )
-
-    @property
-    def bytes(self) -> float:
-        """The memory of a factor with this pattern."""
-        return sum(
-            8.0 * columns.size * (rows.shape[2] + 2 * columns.shape[2])
-            for rows, columns in zip(self.rows, self.columns, strict=True)
-        )
-
-    @staticmethod
-    def of(found: Elimination, mesh: Mesh | None = None) -> "Pattern":
-        return Pattern(
-            tuple(map(jnp.asarray, found.columns)),
-            tuple(map(jnp.asarray, found.rows)),
-            jnp.asarray(found.kind),
-            jnp.asarray(found.position),
-            found.idle,
-            mesh,
-        )
-
-
-class Factor(eqx.Module):
-    """U in supernodes: K⁻¹ ≈ U Uᵀ.
-
-    Devices share the work of making it, and then each has it whole: a triangular solve is hundreds
-    of small steps one after another, and to wait for others in each would take longer than they do.
+class SupernodeFactors(eqx.Module):
+    """Blocks of U for the supernodes of one padded size.
 
     **Attributes:**
 
-    - `pattern`: which rows and columns.
-    - `above`: for each kind of step the blocks U_{r,c} of rows before the columns.
-    - `own`: the blocks U_cc.
-    - `inverse`: the transposes of their inverses.
+    - `off_diagonal`: blocks U_{r,c} with r the rows and c the columns of a supernode.
+    - `diagonal`: blocks U_cc.
+    - `inverse`: blocks U_cc⁻ᵀ.
+    """
+
+    off_diagonal: Float[Array, "... r c"]
+    diagonal: Float[Array, "... c c"]
+    inverse: Float[Array, "... c c"]
+
+
+class Factor(eqx.Module):
+    """Sparse triangular factor U with K⁻¹ ≈ U Uᵀ.
+
+    Devices share the computation of the factor, and each device stores all of it. A triangular
+    solve is a sequence of hundreds of small steps, and communication in each would dominate them.
+
+    **Attributes:**
+
+    - `pattern`: sparsity pattern.
+    - `supernode_factors`: blocks of U for each batch of the pattern.
     """
 
     pattern: Pattern
-    above: tuple[Float[Array, "_ _b _r c"], ...]
-    own: tuple[Float[Array, "_ _b c c"], ...]
-    inverse: tuple[Float[Array, "_ _b c c"], ...]
+    supernode_factors: tuple[SupernodeFactors, ...]
 
     @property
-    def usable(self) -> Bool[Array, ""]:
-        """Whether all blocks could be factored."""
-        return jnp.stack([jnp.isfinite(block).all() for block in self.own]).all()
-
-    def transposed_times(self, vector: Float[Array, " N1"]) -> tuple[Float[Array, "_ _b c"], ...]:
-        """Uᵀ x, by supernodes."""
-        return tuple(
-            jnp.einsum("nbrc,nbr->nbc", above, vector[rows])
-            + jnp.einsum("nbdc,nbd->nbc", own, vector[columns])
-            for above, own, rows, columns in zip(
-                self.above, self.own, self.pattern.rows, self.pattern.columns, strict=True
-            )
-        )
-
-    def times(self, parts: tuple[Float[Array, "_ _b c"], ...]) -> Float[Array, " N1"]:
-        """U x for x by supernodes."""
-        total = jnp.zeros(self.pattern.idle + 1)
-        for part, above, own, rows, columns in zip(
-            parts, self.above, self.own, self.pattern.rows, self.pattern.columns, strict=True
-        ):
-            total = total.at[rows].add(jnp.einsum("nbrc,nbc->nbr", above, part))
-            total = total.at[columns].add(jnp.einsum("nbdc,nbc->nbd", own, part))
-        return total.at[-1].set(0.0)
+    def succeeded(self) -> Bool[Array, ""]:
+        """True if all small factorizations succeeded."""
+        return jnp.stack(
+            [jnp.isfinite(factors.diagonal).all() for factors in self.supernode_factors]
+        ).all()
 
     def precision_times(self, vector: Float[Array, " N1"]) -> Float[Array, " N1"]:
-        """U Uᵀ x, about K⁻¹ x."""
-        return self.times(self.transposed_times(vector))
+        """Return U Uᵀ x ≈ K⁻¹ x."""
+        total = jnp.zeros(self.pattern.padding_index + 1)
+        for batch, factors in zip(self.pattern.batches, self.supernode_factors, strict=True):
+            # Uᵀ x for the columns of each supernode.
+            local = jnp.einsum("nbrc,nbr->nbc", factors.off_diagonal, vector[batch.rows])
+            local = local + jnp.einsum("nbdc,nbd->nbc", factors.diagonal, vector[batch.columns])
+            row_values = jnp.einsum("nbrc,nbc->nbr", factors.off_diagonal, local)
+            column_values = jnp.einsum("nbdc,nbc->nbd", factors.diagonal, local)
+            total = total.at[batch.rows].add(row_values).at[batch.columns].add(column_values)
+        return total.at[-1].set(0.0)
 
     def covariance_times(self, vector: Float[Array, " N1"]) -> Float[Array, " N1"]:
-        """(U Uᵀ)⁻¹ x, about K x, by two triangular solves."""
+        """Return (U Uᵀ)⁻¹ x ≈ K x by two triangular solves."""
         return jax.lax.custom_linear_solve(
             self.precision_times,
             vector,
@@ -125,178 +83,175 @@ class Factor(eqx.Module):
         )
 
     def _solve(self, vector: Float[Array, " N1"]) -> Float[Array, " N1"]:
-        """U⁻¹ x, from the last column to the first."""
+        """Return U⁻¹ x, from the last column to the first."""
 
-        def branch(kind: int, position, state):
-            left, _ = state
-            rows, columns = self.pattern.rows[kind][position], self.pattern.columns[kind][position]
-            own = jnp.einsum("bdc,bd->bc", self.inverse[kind][position], left[columns])
-            seen = jnp.einsum("brc,bc->br", self.above[kind][position], own)
-            return (
-                self._filled(columns, own, self.pattern.columns),
-                self._filled(rows, seen, self.pattern.rows),
-            )
+        def compute(batch: Supernodes, factors: SupernodeFactors, state):
+            residual, _ = state
+            local = jnp.einsum("bdc,bd->bc", factors.inverse, residual[batch.columns])
+            row_values = jnp.einsum("brc,bc->br", factors.off_diagonal, local)
+            return self._pad_columns(batch, local), self._pad_rows(batch, row_values)
 
         def update(state, changes):
-            left, found = state
-            (columns, own), (rows, seen) = changes
-            return left.at[rows].add(-seen), found.at[columns].set(own)
+            residual, solution = state
+            (columns, local), (rows, row_values) = changes
+            return residual.at[rows].add(-row_values), solution.at[columns].set(local)
 
-        begin = (vector, jnp.zeros_like(vector))
-        return self._steps(branch, update, begin, reverse=True)[1].at[-1].set(0.0)
+        start = (vector, jnp.zeros_like(vector))
+        return self._eliminate(compute, update, start, reverse=True)[1].at[-1].set(0.0)
 
     def _solve_transposed(self, vector: Float[Array, " N1"]) -> Float[Array, " N1"]:
-        """U⁻ᵀ x, from the first column to the last."""
+        """Return U⁻ᵀ x, from the first column to the last."""
 
-        def branch(kind: int, position, found):
-            rows, columns = self.pattern.rows[kind][position], self.pattern.columns[kind][position]
-            seen = jnp.einsum("brc,br->bc", self.above[kind][position], found[rows])
-            own = jnp.einsum("bdc,bc->bd", self.inverse[kind][position], vector[columns] - seen)
-            return self._filled(columns, own, self.pattern.columns)
+        def compute(batch: Supernodes, factors: SupernodeFactors, solution):
+            previous = jnp.einsum("brc,br->bc", factors.off_diagonal, solution[batch.rows])
+            residual = vector[batch.columns] - previous
+            return self._pad_columns(batch, jnp.einsum("bdc,bc->bd", factors.inverse, residual))
 
-        def update(found, changes):
-            columns, own = changes
-            return found.at[columns].set(own).at[-1].set(0.0)
+        def update(solution, changes):
+            columns, local = changes
+            return solution.at[columns].set(local).at[-1].set(0.0)
 
-        return self._steps(branch, update, jnp.zeros_like(vector), reverse=False)
+        return self._eliminate(compute, update, jnp.zeros_like(vector), reverse=False)
 
-    def _filled(
-        self,
-        numbers: Int[Array, "b r"],
-        values: Float[Array, "b r"],
-        every: tuple[Int[Array, "_ _b _r"], ...],
-    ) -> tuple[Int[Array, " L"], Float[Array, " L"]]:
-        """What changes where, with as many numbers for every kind of step."""
-        extra = max(one.shape[1] * one.shape[2] for one in every) - numbers.size
+    def _pad_columns(self, batch: Supernodes, values: Float[Array, "b c"]):
+        sizes = [b.columns.shape[1] * b.columns.shape[2] for b in self.pattern.batches]
+        return self._pad_update(batch.columns, values, max(sizes))
+
+    def _pad_rows(self, batch: Supernodes, values: Float[Array, "b r"]):
+        sizes = [b.rows.shape[1] * b.rows.shape[2] for b in self.pattern.batches]
+        return self._pad_update(batch.rows, values, max(sizes))
+
+    def _pad_update(
+        self, indices: Int[Array, "b n"], values: Float[Array, "b n"], size: int
+    ) -> tuple[Int[Array, " s"], Float[Array, " s"]]:
+        """Pad an update to a size that all steps share."""
+        extra = size - indices.size
         return (
-            jnp.pad(numbers.reshape(-1), (0, extra), constant_values=self.pattern.idle),
+            jnp.pad(indices.reshape(-1), (0, extra), constant_values=self.pattern.padding_index),
             jnp.pad(values.reshape(-1), (0, extra)),
         )
 
-    def _steps(self, branch, update, state, reverse: bool):
-        """`branch` says what a step changes, and `update` changes it.
+    def _eliminate(self, compute, update, state, reverse: bool):
+        """Scan over the elimination steps.
 
-        Outside of the branches: what these give back would be copied, and is to be small.
+        `compute` returns the changes of a step, and `update` applies them outside of the branches,
+        since the results of a branch are copied and must be small.
         """
-        branches = [partial(branch, kind) for kind in range(len(self.above))]
 
-        def step(state, where):
-            kind, position = where
+        def branch(kind: int, position, state):
+            arrays = (self.pattern.batches[kind], self.supernode_factors[kind])
+            return compute(*jax.tree.map(lambda leaf: leaf[position], arrays), state)
+
+        branches = [partial(branch, kind) for kind in range(len(self.supernode_factors))]
+
+        def step(state, kind_and_position):
+            kind, position = kind_and_position
             return update(state, jax.lax.switch(kind, branches, position, state)), None
 
-        where = (self.pattern.kind, self.pattern.position)
-        return jax.lax.scan(step, state, where, reverse=reverse)[0]
+        steps = (self.pattern.batch_kind, self.pattern.position)
+        return jax.lax.scan(step, state, steps, reverse=reverse)[0]
 
 
-def one_by_one(
+def map_groups(
     function: Callable[..., Any],
-    numbers: tuple[Int[Array, "*n _"], ...],
-    *whole: Any,
+    indices: tuple[Int[Array, "*n _"], ...],
+    *operands: Any,
     mesh: Mesh | None,
 ) -> Any:
-    """`function(numbers, *whole)` for each group of numbers by itself, on one of the devices.
+    """Return `function(group, *operands)` for each group of indices, distributed over devices.
 
-    Results are whole on every device.
-
-    Not for all of a step at once: on the CPU batched calls of LAPACK share the threads that other
-    operations wait for, and two of them at the same time may wait for each other for ever.
+    Groups are processed sequentially. On the CPU, batched calls of LAPACK share threads with other
+    operations, and two simultaneous calls can deadlock.
     """
 
-    def part(mine: tuple[Int[Array, "m _"], ...], *everyone: Any) -> Any:
-        return jax.lax.map(lambda one: function(one, *everyone), mine)
+    def map_shard(groups: tuple[Int[Array, "m _"], ...], *operands: Any) -> Any:
+        return jax.lax.map(lambda group: function(group, *operands), groups)
 
-    shape = numbers[0].shape[:-1]
-    flat = tuple(array.reshape(-1, array.shape[-1]) for array in numbers)
-    found = rows_shared(part, flat, *whole, mesh=mesh)
-    return jax.tree.map(lambda leaf: leaf.reshape(*shape, *leaf.shape[1:]), found)
+    shape = indices[0].shape[:-1]
+    flat = tuple(array.reshape(-1, array.shape[-1]) for array in indices)
+    outputs = map_rows(map_shard, flat, *operands, mesh=mesh)
+    return jax.tree.map(lambda leaf: leaf.reshape(*shape, *leaf.shape[1:]), outputs)
 
 
 def small_gram(
     kernels: Kernels,
     functionals: Functionals,
-    seen: Int[Array, " r"],
+    indices: Int[Array, " r"],
     jitter: float,
-    added: Float[Array, " N1"] | None = None,
+    shift: Float[Array, " N1"] | None = None,
 ) -> Float[Array, "r r"]:
-    """The Gram matrix of some functionals, with ones for idle ones."""
-    mine = functionals[seen]
-    matrix = gram(kernels, mine, mine)
+    """Return the Gram matrix of selected functionals, with ones for padding."""
+    selected = functionals[indices]
+    matrix = gram(kernels, selected, selected)
     diagonal = (1.0 + jitter) * jnp.diagonal(matrix)
-    if added is not None:
-        diagonal = diagonal + added[seen]
-    diagonal = jnp.where(seen == len(functionals) - 1, 1.0, diagonal)
-    return jnp.where(jnp.eye(len(seen), dtype=bool), diagonal[:, None], matrix)
+    if shift is not None:
+        diagonal = diagonal + shift[indices]
+    diagonal = jnp.where(indices == len(functionals) - 1, 1.0, diagonal)
+    return jnp.where(jnp.eye(len(indices), dtype=bool), diagonal[:, None], matrix)
 
 
 def small_factor(matrix: Float[Array, "r r"]) -> Float[Array, "r r"]:
-    """Its lower Cholesky factor, which is not differentiated."""
+    """Return the lower Cholesky factor, without its derivative."""
     return jax.lax.linalg.cholesky(jax.lax.stop_gradient(matrix), symmetrize_input=False)
 
 
 def small_solve(
     matrix: Float[Array, "r r"], lower: Float[Array, "r r"], rhs: Float[Array, " r"]
 ) -> Float[Array, " r"]:
-    """K⁻¹ b from L, with the derivative -K⁻¹ ∂K K⁻¹ b + K⁻¹ ∂b."""
+    """Return K⁻¹ b from L, with the derivative -K⁻¹ ∂K K⁻¹ b + K⁻¹ ∂b."""
 
     def inverse(vector: Float[Array, " r"]) -> Float[Array, " r"]:
         solve = partial(jax.lax.linalg.triangular_solve, lower, left_side=True, lower=True)
         return solve(solve(vector[:, None]), transpose_a=True)[:, 0]
 
-    found = jax.lax.stop_gradient(inverse(rhs))
-    return found + inverse(rhs - matrix @ found)
+    solution = jax.lax.stop_gradient(inverse(rhs))
+    return solution + inverse(rhs - matrix @ solution)
 
 
-def _columns(
-    numbers: tuple[Int[Array, " r"], Int[Array, " c"]],
+def _supernode_blocks(
+    indices: tuple[Int[Array, " r"], Int[Array, " c"]],
     kernels: Kernels,
     functionals: Functionals,
-    added: Float[Array, " N1"],
+    shift: Float[Array, " N1"],
     jitter: float,
-) -> tuple[Float[Array, "r c"], Float[Array, "c c"], Float[Array, "c c"]]:
-    """The columns of one supernode: U_{r,c}, U_cc and U_cc⁻ᵀ."""
-    rows, columns = numbers
-    seen = jnp.concatenate([rows, columns])
-    lower = small_factor(small_gram(kernels, functionals, seen, jitter, added))
-    unit = jnp.eye(len(seen))[:, len(rows) :]
+) -> SupernodeFactors:
+    """Compute the blocks of U for a supernode."""
+    rows, columns = indices
+    members = jnp.concatenate([rows, columns])
+    lower = small_factor(small_gram(kernels, functionals, members, jitter, shift))
+    unit = jnp.eye(len(members))[:, len(rows) :]
     inverse = jax.lax.linalg.triangular_solve(
         lower, unit, left_side=True, lower=True, transpose_a=True
     )
-    # Idle columns are nobody's.
-    kept = jnp.where(columns == len(functionals) - 1, 0.0, 1.0)
+    mask = jnp.where(columns == len(functionals) - 1, 0.0, 1.0)
     last = lower[len(rows) :, len(rows) :]
-    return inverse[: len(rows)] * kept, inverse[len(rows) :] * kept, last * kept
+    return SupernodeFactors(inverse[: len(rows)] * mask, inverse[len(rows) :] * mask, last * mask)
 
 
-def factorized(
+def factorize_sparse(
     kernels: Kernels,
     functionals: Functionals,
-    added: Float[Array, " N1"],
+    shift: Float[Array, " N1"],
     jitter: float,
     pattern: Pattern,
 ) -> Factor:
-    """U for κ(Φ, Φ) + T, supernode by supernode.
+    """Compute U for κ(Φ, Φ) + T.
 
     **Arguments:**
 
-    - `kernels`: one per field.
-    - `functionals`: Φ, and one more that is zero.
-    - `added`: the diagonal of T.
-    - `jitter`: added to the diagonal, relative to it.
-    - `pattern`: which rows each column sees.
+    - `kernels`: one kernel per field.
+    - `functionals`: functionals Φ, followed by a zero functional.
+    - `shift`: diagonal of T.
+    - `jitter`: relative increase of the diagonal of small Gram matrices.
+    - `pattern`: sparsity pattern of U.
     """
-    found = [
-        one_by_one(
-            partial(_columns, jitter=jitter),
-            numbers,
-            kernels,
-            functionals,
-            added,
-            mesh=pattern.mesh,
-        )
-        for numbers in zip(pattern.rows, pattern.columns, strict=True)
+    compute = partial(_supernode_blocks, jitter=jitter)
+    operands = (kernels, functionals, shift)
+    factors = [
+        map_groups(compute, (batch.rows, batch.columns), *operands, mesh=pattern.mesh)
+        for batch in pattern.batches
     ]
-    above, own, inverse = zip(*found, strict=True)
-    return Factor(pattern, above, own, inverse)
+    return Factor(pattern, tuple(factors))
 
 
 def precision_times(
@@ -306,25 +261,29 @@ def precision_times(
     pattern: Pattern,
     vector: Float[Array, " N1"],
 ) -> Float[Array, " N1"]:
-    """U Uᵀ x as a function of the kernels, for its derivative: U is not kept.
+    """Return U Uᵀ x as a differentiable function of the kernels, without storing U.
 
-    The columns of a supernode add K_ss⁻¹ x_s - K_rr⁻¹ x_r, with s its rows and columns and r its
-    rows: no derivative of a factor is needed.
+    The columns of a supernode contribute K_ss⁻¹ x_s - K_rr⁻¹ x_r, with s its rows and columns and r
+    its rows. No derivative of a factor is needed.
     """
-    total = jnp.zeros(pattern.idle + 1)
+    total = jnp.zeros(pattern.padding_index + 1)
 
     @eqx.filter_checkpoint
-    def one(numbers: tuple[Int[Array, " r"], Int[Array, " c"]], model, psi, x):
-        rows, columns = numbers
-        seen, before = jnp.concatenate([rows, columns]), len(rows)
-        matrix = small_gram(model, psi, seen, jitter)
+    def contribution(indices: tuple[Int[Array, " r"], Int[Array, " c"]], kernels, functionals, x):
+        rows, columns = indices
+        members, num_rows = jnp.concatenate([rows, columns]), len(rows)
+        matrix = small_gram(kernels, functionals, members, jitter)
         lower = small_factor(matrix)
-        both = small_solve(matrix, lower, x[seen])
-        less = small_solve(matrix[:before, :before], lower[:before, :before], x[rows])
-        return both[:before] - less, both[before:]
+        solution = small_solve(matrix, lower, x[members])
+        row_solution = small_solve(
+            matrix[:num_rows, :num_rows], lower[:num_rows, :num_rows], x[rows]
+        )
+        return solution[:num_rows] - row_solution, solution[num_rows:]
 
-    for numbers in zip(pattern.rows, pattern.columns, strict=True):
-        found = one_by_one(one, numbers, kernels, functionals, vector, mesh=pattern.mesh)
-        for where, part in zip(numbers, found, strict=True):
-            total = total.at[where].add(part)
+    for batch in pattern.batches:
+        indices = (batch.rows, batch.columns)
+        row_values, column_values = map_groups(
+            contribution, indices, kernels, functionals, vector, mesh=pattern.mesh
+        )
+        total = total.at[batch.rows].add(row_values).at[batch.columns].add(column_values)
     return total.at[-1].set(0.0)

@@ -1,8 +1,8 @@
-"""What is seen of a field at other points, from functionals of it nearby.
+"""Evaluation of sparse solutions from neighboring functionals.
 
-Of a field with a Matern kernel little more can be known at a point than what its values and
-derivatives nearby say: the conditional mean given those is found from a small Gram matrix, one for
-several points that are close together.
+By the screening effect of Matern kernels, a field at a point is nearly determined by its values and
+derivatives nearby. The conditional mean given these requires a small Gram matrix, which a group of
+neighboring points shares.
 """
 
 import equinox as eqx
@@ -13,47 +13,62 @@ import numpy as np
 from jax.sharding import Mesh
 from jaxtyping import Array, Float, Int
 
-from kernelpde.arrays import array
+from kernelpde.arrays import to_array
 from kernelpde.compiling import compiled
 from kernelpde.errors import InputError
-from kernelpde.functionals import Functionals, Kernels, Term, jets
-from kernelpde.linear_solvers._factor import one_by_one, small_factor, small_gram, small_solve
-from kernelpde.linear_solvers._metric import Metric
-from kernelpde.linear_solvers._supernodes import leaves_of, near_to
-from kernelpde.linear_solvers._trees import tree_of
+from kernelpde.functionals import Functionals, Kernels, Term, evaluate_jets
+from kernelpde.linear_solvers._factor import map_groups, small_factor, small_gram, small_solve
+from kernelpde.linear_solvers._metric import ScaledCoordinates
+from kernelpde.linear_solvers._padding import pad_indices
+from kernelpde.linear_solvers._supernodes import split_cells
+from kernelpde.linear_solvers._trees import make_tree, neighbors_within
 
-_ROUND = 64
-"""Numbers of functionals nearby are filled up to multiples of this."""
+_NEIGHBOR_MULTIPLE = 64
+"""Numbers of neighbors are padded to multiples of this number, which limits the number of compiled
+programs."""
 
 
-class Nearby(eqx.Module):
-    """Points in groups, and what each group sees.
+class NeighborGroups(eqx.Module):
+    """Groups of points with their neighboring functionals.
 
     **Attributes:**
 
-    - `members`: the numbers of the points of each group, filled up with the number of points.
-    - `seen`: the numbers of the functionals nearby, filled up with the number of functionals.
+    - `members`: indices of the points of each group, padded with the number of points.
+    - `neighbors`: indices of the neighboring functionals, padded with the number of functionals.
     """
 
     members: Int[Array, "n c"]
-    seen: Int[Array, "n r"]
+    neighbors: Int[Array, "n r"]
 
 
-def nearby(
-    points: Float[np.ndarray, "P d"], others: Float[np.ndarray, "N d"], reach: float
-) -> Nearby:
-    """Groups of points, with the functionals at `others` that are within reach of any of them."""
-    groups = leaves_of(points, np.arange(len(points)), reach)
-    tree = tree_of(others)
-    seen = [near_to(tree, others, points[group], reach) for group in groups]
-    size = max(1, *(len(found) for found in seen))
-    size += -size % _ROUND
-    members = np.full((len(groups), max(map(len, groups))), len(points), dtype=np.int32)
-    rows = np.full((len(groups), size), len(others), dtype=np.int32)
-    for n, (group, found) in enumerate(zip(groups, seen, strict=True)):
-        members[n, : len(group)] = group
-        rows[n, : len(found)] = found
-    return Nearby(array(members), array(rows))
+def group_neighbors(
+    points: Float[Array, "P d"],
+    functionals: Functionals,
+    metric: ScaledCoordinates,
+    support_radius: float,
+) -> NeighborGroups:
+    """Group points, and collect the functionals within the support radius of each group.
+
+    **Arguments:**
+
+    - `points`: points to group.
+    - `functionals`: functionals ψ, followed by a zero functional.
+    - `metric`: coordinates in which distances are measured.
+    - `support_radius`: distance within which functionals are neighbors.
+    """
+    scaled = metric(np.asarray(points))
+    locations = metric(np.asarray(functionals.points)[:-1])
+    groups = split_cells(scaled, np.arange(len(scaled)), support_radius)
+    tree = make_tree(locations)
+    neighbors = [
+        neighbors_within(tree, locations, scaled[group], support_radius) for group in groups
+    ]
+    size = max(1, *map(len, neighbors))
+    size += -size % _NEIGHBOR_MULTIPLE
+    return NeighborGroups(
+        to_array(pad_indices(groups, max(map(len, groups)), len(points))),
+        to_array(pad_indices(neighbors, size, len(locations))),
+    )
 
 
 def local_jets(
@@ -62,72 +77,76 @@ def local_jets(
     values: Float[Array, " N1"],
     jitter: float,
     points: Float[Array, "P d"],
-    near: Nearby,
+    groups: NeighborGroups,
     terms: tuple[Term, ...],
     mesh: Mesh | None = None,
 ) -> Float[Array, "P T"]:
-    """Jet entries at points, given what functionals nearby see.
+    """Evaluate jet values at points conditioned on neighboring functionals.
 
     **Arguments:**
 
-    - `kernels`: one per field.
-    - `functionals`: ψ, and one more that is zero.
+    - `kernels`: one kernel per field.
+    - `functionals`: functionals ψ, followed by a zero functional.
     - `values`: ψu.
-    - `jitter`: added to the diagonal of small Gram matrices, relative to it.
-    - `points`: where.
-    - `near`: in groups.
-    - `terms`: which entries.
+    - `jitter`: relative increase of the diagonal of small Gram matrices.
+    - `points`: evaluation points.
+    - `groups`: groups of the points with their neighbors.
+    - `terms`: jet values to evaluate.
     - `mesh`: devices that share the groups.
     """
-    longer = jnp.concatenate([points, points[-1:]])
+    padded_points = jnp.concatenate([points, points[-1:]])
 
     @eqx.filter_checkpoint
-    def one(numbers, model, psi, psi_u, places) -> Float[Array, "c T"]:
-        members, seen = numbers
-        matrix = small_gram(model, psi, seen, jitter)
-        weights = small_solve(matrix, small_factor(matrix), psi_u[seen])
-        mine = psi[seen].scaled(weights)
-        return jets(model, places[members], terms, [mine])
+    def evaluate(indices, kernels, functionals, values, points) -> Float[Array, "c T"]:
+        members, neighbors = indices
+        matrix = small_gram(kernels, functionals, neighbors, jitter)
+        weights = small_solve(matrix, small_factor(matrix), values[neighbors])
+        weighted = functionals[neighbors].scale(weights)
+        return evaluate_jets(kernels, points[members], terms, [weighted])
 
-    whole = (kernels, functionals, values, longer)
-    found = one_by_one(one, (near.members, near.seen), *whole, mesh=mesh)
-    total = jnp.zeros((len(longer), len(terms)))
-    return total.at[near.members].set(found)[:-1]
+    jet_values = map_groups(
+        evaluate,
+        (groups.members, groups.neighbors),
+        kernels,
+        functionals,
+        values,
+        padded_points,
+        mesh=mesh,
+    )
+    padded = jnp.zeros((len(padded_points), len(terms)))
+    return padded.at[groups.members].set(jet_values)[:-1]
 
 
 _evaluate = compiled(local_jets)
 
 
-class Local(eqx.Module):
-    """A solution given by what functionals see of it.
+class LocalExpansion(eqx.Module):
+    """Solution represented by the values of functionals.
 
     **Attributes:**
 
-    - `functionals`: ψ, and one more that is zero.
+    - `functionals`: functionals ψ, followed by a zero functional.
     - `values`: ψu.
-    - `metric`: in which distances are taken.
-    - `reach`: within which distance functionals matter.
-    - `jitter`: added to the diagonal of small Gram matrices, relative to it.
+    - `metric`: coordinates in which distances are measured.
+    - `support_radius`: distance within which functionals are used.
+    - `jitter`: relative increase of the diagonal of small Gram matrices.
     """
 
     functionals: Functionals
     values: Float[Array, " N1"]
-    metric: Metric
-    reach: float
+    metric: ScaledCoordinates
+    support_radius: float
     jitter: float
 
     def jets(
         self, kernels: Kernels, points: Float[Array, "P d"], terms: tuple[Term, ...]
     ) -> Float[Array, "P T"]:
-        """Jet entries at points."""
-        if isinstance(points, jax.core.Tracer) or isinstance(
-            self.functionals.points, jax.core.Tracer
-        ):
+        """Evaluate jet values at points."""
+        if any(isinstance(p, jax.core.Tracer) for p in (points, self.functionals.points)):
             raise InputError(
-                "A solution of the sparse solver looks for neighbors of the points: inside of a "
-                "transformation they have to be known. Make points and discretization outside of "
-                "it, not as its arguments; or use Dense() or LowRank()."
+                "Sparse: the neighbors of evaluation points must be known inside transformations. "
+                "Create the points and the discretization outside of the transformed function and "
+                "do not pass them as its arguments, or use Dense() or LowRank()."
             )
-        others = self.metric(np.asarray(self.functionals.points)[:-1])
-        near = nearby(self.metric(np.asarray(points)), others, self.reach)
-        return _evaluate(kernels, self.functionals, self.values, self.jitter, points, near, terms)
+        groups = group_neighbors(points, self.functionals, self.metric, self.support_radius)
+        return _evaluate(kernels, self.functionals, self.values, self.jitter, points, groups, terms)

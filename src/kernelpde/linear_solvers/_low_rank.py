@@ -1,23 +1,23 @@
-"""The low-rank solver: a few functionals that stand for all.
+"""Low-rank solver with inducing functionals (Nyström approximation).
 
-The Gram matrix of functionals of a very smooth kernel has few eigenvalues above the nugget. With r
-functionals Ψ, chosen so that given them nothing more than the nugget is unknown of any other, the
-solution is sought among u = κ(·, Ψ) w:
+The Gram matrix of functionals of a very smooth kernel has few eigenvalues above the nugget. Choose
+r functionals Ψ such that the conditional variance of every other functional is below the nugget,
+and restrict the solution to u = κ(·, Ψ) w:
 
     (K_ΨΨ + K_ΨΦ T⁻¹ K_ΦΨ) w = K_ΨΦ T⁻¹ b,    T = Σ + ηD.
 
-That is the solution for the kernel κ(·, Ψ) K_ΨΨ⁻¹ κ(Ψ, ·), which differs from κ by less than the
-nugget. With K_ΨΨ = RᵀR and F = K_ΦΨ R⁻¹ the matrix is Rᵀ (I + Fᵀ T⁻¹ F) R: the middle is formed
-from some rows at a time, M r² operations in the memory of r². Its entries decrease with the order
-in which Ψ were chosen, and so its Cholesky factor is accurate though its condition number is huge.
+This is the solution for the kernel κ(·, Ψ) K_ΨΨ⁻¹ κ(Ψ, ·), which differs from κ by less than the
+nugget. With K_ΨΨ = RᵀR and F = K_ΦΨ R⁻¹ the matrix is Rᵀ (I + Fᵀ T⁻¹ F) R. The core matrix is
+formed from chunks of rows, with M r² operations and r² memory. Its entries decrease in pivot order.
+Its Cholesky factor is therefore accurate in spite of a huge condition number.
 
 With a = R w and z = T⁻¹ (b - F a) the derivative in the kernels is
 
     R ∂w = (I + Fᵀ T⁻¹ F)⁻¹ [R⁻ᵀ (∂K_ΨΦ z - ∂K_ΨΨ w) - Fᵀ T⁻¹ (∂K_ΦΨ w + ∂T z)].
 
-It matters that products with F are formed from F: w is a vector of large numbers that cancel, and
-R⁻ᵀ (K_ΨΦ v), the same as Fᵀ v on paper, loses as many digits again as w has lost. What remains is
-accurate if there are many rows for each functional.
+Products with F must be formed from F. The weights w are large numbers that cancel, and
+R⁻ᵀ (K_ΨΦ v), which equals Fᵀ v in exact arithmetic, doubles the number of digits lost in w.
+The result is accurate if there are many rows per inducing functional.
 """
 
 from typing import ClassVar
@@ -29,61 +29,66 @@ import numpy as np
 from jax.sharding import Mesh
 from jaxtyping import Array, Float, Int
 
-from kernelpde.arrays import array, held
-from kernelpde.checking import real_number, whole_number
+from kernelpde.arrays import stop_gradient, to_array
+from kernelpde.checking import check_integer, check_real
+from kernelpde.errors import RankError
 from kernelpde.functionals import (
     Functionals,
     Kernels,
-    Stack,
+    StackedFunctionals,
+    flatten_mesh,
     gram,
     gram_diagonal,
-    jets,
-    one_axis,
-    rows_shared,
 )
-from kernelpde.linear_solvers._cholesky import cholesky, solve_half, solve_with
-from kernelpde.linear_solvers._dense_factor import Dense, DenseFactor, check_nuggets
-from kernelpde.linear_solvers._features import Features
-from kernelpde.linear_solvers._left_out import LowRankLeftOut
-from kernelpde.linear_solvers._pivots import Pivots, pivots
+from kernelpde.linear_solvers._cholesky import cholesky, cholesky_solve, solve_transposed
+from kernelpde.linear_solvers._dense_factor import DenseFactor, factorize
+from kernelpde.linear_solvers._inducing import InducingFunctionals, select_inducing
+from kernelpde.linear_solvers._leave_one_out import LowRankLeaveOneOut
+from kernelpde.linear_solvers._nystrom import LowRankFactors, NystromFactor
 from kernelpde.linear_solvers._products import rows_times, times_rows
-from kernelpde.linear_solvers._result import RESULTS
-from kernelpde.linear_solvers._system import (
+from kernelpde.linear_solvers._protocol import (
     AbstractLinearSolution,
+    AbstractLinearSolver,
     AbstractLinearSolverState,
-    moving_parts,
+    split_tangents,
 )
-from kernelpde.problem import Collocation, LinearizedProblem, Residual
+from kernelpde.linear_solvers._result import RESULTS
+from kernelpde.problem import LinearSystem, PointSet, Residual
 
-_ROUND = 64
-"""Ranks are filled up to multiples of this, so that programs are compiled for few of them."""
+MIN_ROWS_PER_FUNCTIONAL = 10
+"""Minimum number of rows per inducing functional. With fewer rows, rounding errors dominate the
+derivative of the low-rank solution."""
 
-_SMALLEST = 1e-15
-"""Where the nugget of K_ΨΨ begins; it grows only if there is no factor."""
+_RANK_MULTIPLE = 64
+"""Ranks are padded to multiples of this number, which limits the number of compiled programs."""
 
-_PART = 1e-3
-"""What remains unknown of a functional, as a part of the nugget: then the nugget decides."""
+_MIN_NUGGET = 1e-15
+"""Initial nugget of K_ΨΨ, which is raised only if the factorization fails."""
+
+_TOLERANCE_FRACTION = 1e-3
+"""Default tolerance as a fraction of the nugget, so that the nugget dominates the error."""
 
 
-class LowRank(eqx.Module):
+class LowRank(AbstractLinearSolver):
     """Inducing functionals by pivoted Cholesky, for Gaussian and other very smooth kernels.
 
-    Takes M r² operations and the memory of r² numbers, with r the rank of the Gram matrix at the
-    nugget: about 350 for lengthscales of a fifth of a square.
+    Requires M r² operations and r² memory, with r the rank of the Gram matrix at the nugget. The
+    rank is about 350 for lengthscales of a fifth of a square.
 
     **Arguments:**
 
-    - `nugget`, `largest_nugget`: as for `Dense`.
-    - `tolerance`: on the variance of a functional given the inducing ones, relative to its prior
-      variance; a thousandth of the nugget by default.
-    - `max_rank`: a larger rank is an error: the kernel is not smooth enough.
+    - `nugget`, `max_nugget`: as for `Dense`; the nugget must be positive.
+    - `tolerance`: largest variance of a functional conditioned on the inducing ones, relative to
+      its prior variance; by default a thousandth of the nugget.
+    - `max_rank`: maximum number of inducing functionals; a `RankError` is raised if the kernel
+      needs more.
     - `mesh`: devices that share the rows, as for `Automatic`.
 
     **Example:**
 
     ```python
-    >>> many = {"equation": 2000, "ends": 2}
-    >>> kp.solve(problem, many, linear_solver=kp.LowRank()).linear_solver.startswith("Low-rank")
+    >>> solution = kp.solve(problem, {"equation": 2000, "ends": 2}, linear_solver=kp.LowRank())
+    >>> solution.linear_solver_message.startswith("Low-rank")
     True
     ```
     """
@@ -91,173 +96,194 @@ class LowRank(eqx.Module):
     capabilities: ClassVar[frozenset[str]] = frozenset({"left out", "covariance"})
 
     nugget: float = 1e-12
-    largest_nugget: float = 1e-6
+    max_nugget: float = 1e-6
     tolerance: float | None = None
     max_rank: int = eqx.field(static=True, default=2048)
-    mesh: Mesh | None = eqx.field(static=True, default=None, repr=False, converter=one_axis)
+    mesh: Mesh | None = eqx.field(static=True, default=None, repr=False, converter=flatten_mesh)
 
     def __check_init__(self):
-        check_nuggets("LowRank", self.nugget, self.largest_nugget, zero=False)
+        check_real("LowRank", "nugget", self.nugget, greater_than=0)
         if self.tolerance is not None:
-            real_number("LowRank", "tolerance", self.tolerance, above=0)
-        whole_number("LowRank", "max_rank", self.max_rank, at_least=1)
+            check_real("LowRank", "tolerance", self.tolerance, greater_than=0)
+        check_integer("LowRank", "max_rank", self.max_rank, at_least=1)
 
-    def pivots(
-        self, kernels: Kernels, residuals: tuple[Residual, ...], blocks: tuple[Collocation, ...]
-    ) -> Pivots:
-        """The functionals that stand for all, or as many as are allowed."""
-        tolerance = _PART * self.nugget if self.tolerance is None else self.tolerance
-        return pivots(kernels, residuals, blocks, max(float(tolerance), _SMALLEST), self.max_rank)
+    def select_inducing(
+        self, kernels: Kernels, residuals: tuple[Residual, ...], point_sets: tuple[PointSet, ...]
+    ) -> InducingFunctionals:
+        """Select inducing functionals, at most `max_rank`."""
+        tolerance = _TOLERANCE_FRACTION * self.nugget if self.tolerance is None else self.tolerance
+        return select_inducing(
+            kernels, residuals, point_sets, max(float(tolerance), _MIN_NUGGET), self.max_rank
+        )
 
-
-class Basis(eqx.Module):
-    """What the solution was found with.
-
-    **Attributes:**
-
-    - `root`: K_ΨΨ = RᵀR.
-    - `middle`: the Cholesky factor of H = I + Fᵀ T⁻¹ F.
-    - `coefficients`: a = H⁻¹ Fᵀ T⁻¹ b.
-    """
-
-    root: DenseFactor
-    middle: Float[Array, "r r"]
-    coefficients: Float[Array, " r"]
+    def init(
+        self, kernels: Kernels, residuals: tuple[Residual, ...], point_sets: tuple[PointSet, ...]
+    ) -> "LowRankState":
+        inducing = self.select_inducing(kernels, residuals, point_sets)
+        if not inducing.spans_all:
+            raise RankError(
+                f"LowRank: {inducing.rank} functionals do not determine the others up to the "
+                f"nugget {float(self.nugget):.0e}. The kernel is not smooth enough or its "
+                "lengthscale is too short. Use Dense(), a larger nugget or a larger max_rank."
+            )
+        return LowRankState.from_inducing(self, inducing)
 
 
 class LowRankSolution(AbstractLinearSolution):
-    """u = κ(·, Ψ) w.
+    """Solution u = κ(·, Ψ) w.
 
-    **Attributes:** as for `AbstractLinearSolution`; `seen` is Ψu, `basis` what it was found with.
+    **Attributes:** as for `AbstractLinearSolution`, and
+
+    - `inducing_values`: Ψu.
+    - `stored_factors`: factors of the solve, `None` after `without_factor`.
+    - `mesh`: devices that share the rows.
     """
 
-    stacks: tuple[Stack, ...]
+    stacks: tuple[StackedFunctionals, ...]
     weights: Float[Array, " r"]
-    fitted: Float[Array, " M"]
+    row_values: Float[Array, " M"]
     norm_squared: Float[Array, ""]
     diagonal: Float[Array, " M"]
     nugget: Float[Array, ""]
     result: RESULTS
-    added: Float[Array, " M"]
-    seen: Float[Array, " r"]
-    basis: Basis | None
+    diagonal_shift: Float[Array, " M"]
+    inducing_values: Float[Array, " r"]
+    stored_factors: LowRankFactors | None
     mesh: Mesh | None = eqx.field(static=True)
 
     @property
-    def devices(self) -> Mesh | None:
+    def device_mesh(self) -> Mesh | None:
         return self.mesh
 
-    def without_factor(self) -> "LowRankSolution":
-        return eqx.tree_at(lambda s: s.basis, self, None)
+    @property
+    def factors(self) -> LowRankFactors:
+        """Factors of the solve."""
+        assert self.stored_factors is not None
+        return self.stored_factors
 
-    def left_out(
-        self, kernels: Kernels, rows: LinearizedProblem, conditions: tuple[int, ...]
-    ) -> LowRankLeftOut:
-        assert self.basis is not None
-        few, basis = self.stacks[0].batches[0], self.basis
-        return LowRankLeftOut.of(
-            Features(kernels, rows.batches, few, basis.root, self.mesh),
-            rows,
+    @property
+    def _inducing(self) -> Functionals:
+        return self.stacks[0].batches[0]
+
+    def without_factor(self) -> "LowRankSolution":
+        return eqx.tree_at(lambda solution: solution.stored_factors, self, None)
+
+    def leave_one_out(
+        self, kernels: Kernels, system: LinearSystem, conditions: tuple[int, ...]
+    ) -> LowRankLeaveOneOut:
+        inducing_factor = self.factors.inducing_factor
+        return LowRankLeaveOneOut.from_factors(
+            NystromFactor(kernels, system.batches, self._inducing, inducing_factor, self.mesh),
+            self.factors,
+            system,
             conditions,
-            basis.middle,
-            basis.coefficients,
-            self.added,
+            self.diagonal_shift,
             self.nugget,
         )
 
     def covariance(
-        self, kernels: Kernels, rows: LinearizedProblem, left: Functionals, right: Functionals
+        self, kernels: Kernels, system: LinearSystem, left: Functionals, right: Functionals
     ) -> Float[Array, "m n"]:
-        del rows
-        assert self.basis is not None
-        one, other = (self._features(kernels, functionals) for functionals in (left, right))
-        known = solve_half(self.basis.middle, one).T @ solve_half(self.basis.middle, other)
-        return gram(kernels, left, right) - one.T @ other + known
+        del system
+        left_features, right_features = (self._features(kernels, side) for side in (left, right))
+        core_factor = self.factors.core_factor
+        explained = solve_transposed(core_factor, left_features).T @ solve_transposed(
+            core_factor, right_features
+        )
+        return gram(kernels, left, right) - left_features.T @ right_features + explained
 
     def variance(
-        self, kernels: Kernels, rows: LinearizedProblem, functionals: Functionals
+        self, kernels: Kernels, system: LinearSystem, functionals: Functionals
     ) -> Float[Array, " n"]:
-        # What the few functionals do not say of another is below the nugget where there are rows.
-        del rows
-        assert self.basis is not None
+        # Where there are rows, the variance given the inducing functionals is below the nugget.
+        del system
         features = self._features(kernels, functionals)
-        left = gram_diagonal(kernels, [functionals]) - jnp.sum(features**2, axis=0)
-        known = jnp.sum(solve_half(self.basis.middle, features) ** 2, axis=0)
-        return jnp.maximum(left, 0.0) + known
+        remaining = gram_diagonal(kernels, [functionals]) - jnp.sum(features**2, axis=0)
+        explained = jnp.sum(solve_transposed(self.factors.core_factor, features) ** 2, axis=0)
+        return jnp.maximum(remaining, 0.0) + explained
 
     def _features(self, kernels: Kernels, functionals: Functionals) -> Float[Array, "r n"]:
-        """R⁻ᵀ κ(Ψ, ψ)."""
-        assert self.basis is not None
-        few = self.stacks[0].batches[0]
-        return self.basis.root.solve_half(gram(kernels, few, functionals))
+        """Return R⁻ᵀ κ(Ψ, ψ)."""
+        cross = gram(kernels, self._inducing, functionals)
+        return self.factors.inducing_factor.solve_transposed(cross)
 
-    def condition(self) -> Float[Array, ""]:
-        # The largest eigenvalue is at least the mean of those that are not small; the smallest is
-        # what there is beyond the low-rank part.
-        share = self.fitted.shape[0] / self.weights.shape[0]
-        return share * jnp.max((self.diagonal + self.added) / self.added)
+    def condition_number(self) -> Float[Array, ""]:
+        # The largest eigenvalue is at least the mean over the low-rank part, and the smallest is
+        # the diagonal shift.
+        rows_per_functional = self.row_values.shape[0] / self.weights.shape[0]
+        ratios = (self.diagonal + self.diagonal_shift) / self.diagonal_shift
+        return rows_per_functional * jnp.max(ratios)
 
     def inner_product(
         self, applied: Float[Array, " M"], coefficients: tuple[Float[Array, "_ _"], ...]
     ) -> Float[Array, ""]:
         del applied
-        (stack,), (others,) = self.stacks, coefficients
-        weights = jnp.sum(others * stack.coefficients[:, 0], axis=1)
-        size = jnp.sum(stack.coefficients[:, 0] ** 2, axis=1)
-        return jnp.where(size > 0, weights / jnp.where(size > 0, size, 1.0), 0.0) @ self.seen
-
-    def entries(self, kernels: Kernels, rows: LinearizedProblem) -> tuple[Float[Array, "_ _"], ...]:
-        return tuple(
-            rows_shared(
-                lambda points, model, parts, terms=terms: jets(model, points, terms, parts),
-                stack.points,
-                kernels,
-                self.expansion,
-                mesh=self.mesh,
-            )
-            for stack, terms in zip(rows.stacks, rows.nonlinear_terms, strict=True)
-        )
+        (stack,), (v_coefficients,) = self.stacks, coefficients
+        inducing_coefficients = stack.coefficients[:, 0]
+        products = jnp.sum(v_coefficients * inducing_coefficients, axis=1)
+        squares = jnp.sum(inducing_coefficients**2, axis=1)
+        # Padding functionals have zero coefficients.
+        weights = jnp.where(squares > 0, products / jnp.where(squares > 0, squares, 1.0), 0.0)
+        return weights @ self.inducing_values
 
 
 class LowRankState(AbstractLinearSolverState):
-    """The functionals that stand for all.
+    """State of the low-rank solver: the inducing functionals.
 
     **Attributes:**
 
-    - `solver`: its numbers.
-    - `stack`: Ψ, filled up with functionals that are zero.
+    - `solver`: solver settings.
+    - `stack`: inducing functionals Ψ, padded with zero functionals.
+    - `rank`: number of inducing functionals without padding.
     """
 
     solver: LowRank
-    stack: Stack
-
-    def operations(self, rows: int) -> float:
-        return 4.0 * rows * len(self.stack.points) ** 2
+    stack: StackedFunctionals
+    rank: int = eqx.field(static=True)
 
     @staticmethod
-    def of(solver: LowRank, found: Pivots) -> "LowRankState":
-        extra = -len(found.points) % _ROUND
-        points = np.concatenate([found.points, np.repeat(found.points[-1:], extra, axis=0)])
-        coefficients = np.concatenate(
-            [found.coefficients, np.zeros((extra, found.coefficients.shape[1]))]
+    def from_inducing(solver: LowRank, inducing: InducingFunctionals) -> "LowRankState":
+        """Pad inducing functionals."""
+        functionals, terms = inducing.functionals, inducing.functionals.terms
+        # NumPy keeps the arrays concrete inside transformations.
+        widths = ((0, -inducing.rank % _RANK_MULTIPLE), (0, 0))
+        stack = StackedFunctionals(
+            to_array(np.pad(functionals.points, widths, mode="edge")),
+            to_array(np.pad(functionals.coefficients, widths)[:, None]),
+            terms,
+            (tuple(range(len(terms))),),
         )
-        every = tuple(range(len(found.terms)))
-        stack = Stack(array(points), array(coefficients[:, None]), found.terms, (every,))
-        return LowRankState(solver, stack)
+        return LowRankState(solver, stack, inducing.rank)
 
-    def zero(
-        self, residuals: tuple[Residual, ...], blocks: tuple[Collocation, ...]
+    def describe(self, num_rows: int) -> str:
+        nugget = float(self.solver.nugget)
+        return f"Low-rank solver: {num_rows} rows, rank {self.rank} at nugget {nugget:.0e}"
+
+    def check_size(self, num_rows: int, *, learning: bool) -> None:
+        required = MIN_ROWS_PER_FUNCTIONAL * self.rank
+        if learning and num_rows < required:
+            raise RankError(
+                f"LowRank: {num_rows} rows for a rank of {self.rank}. Derivatives in the kernel "
+                f"need at least {MIN_ROWS_PER_FUNCTIONAL} rows per inducing functional. Use "
+                f"Dense() or at least {required} rows."
+            )
+
+    def flops(self, num_rows: int) -> float:
+        return 4.0 * num_rows * len(self.stack.points) ** 2
+
+    def zero_coefficients(
+        self, residuals: tuple[Residual, ...], point_sets: tuple[PointSet, ...]
     ) -> tuple[Float[Array, "_ _"], ...]:
-        del residuals, blocks
+        del residuals, point_sets
         return (jnp.zeros_like(self.stack.coefficients[:, 0]),)
 
-    def function(
+    def to_expansion(
         self,
         residuals: tuple[Residual, ...],
-        blocks: tuple[Collocation, ...],
+        point_sets: tuple[PointSet, ...],
         coefficients: tuple[Float[Array, "_ _"], ...],
     ) -> tuple[Functionals, ...]:
-        del residuals, blocks
+        del residuals, point_sets
         return tuple(
             Functionals(self.stack.points, weights, self.stack.terms) for weights in coefficients
         )
@@ -265,86 +291,96 @@ class LowRankState(AbstractLinearSolverState):
     def solve(
         self,
         kernels: Kernels,
-        rows: LinearizedProblem,
-        noise: Float[Array, " M"],
-        rhs: Float[Array, " M"],
-        sweeps: int | Int[Array, ""],
-        keep: bool = False,
+        system: LinearSystem,
+        sweeps: int | Int[Array, ""] = 0,
+        cache_intermediates: bool = False,
     ) -> LowRankSolution:
-        del sweeps, keep
-        few, diagonal = self.stack.batches[0], gram_diagonal(kernels, rows.batches)
-        added = noise + self.solver.nugget * (diagonal + noise)
-        square = gram(kernels, few, few)
-        root = _factored(jax.lax.stop_gradient(square), self.solver.largest_nugget)
-        still = held((kernels, rows, added, rhs))
-        features = Features(still[0], still[1].batches, few, root, self.solver.mesh)
-        middle, first = features.normal_equations(*still[2:])
-        factor, definite = cholesky(middle)
-        coefficients = solve_with(factor, first)
-        result = RESULTS.where(definite, root.result, RESULTS.not_positive_definite)
-        # K_ΨΨ may be factored with a little on its diagonal without the answer changing.
+        del sweeps, cache_intermediates
+        mesh = self.solver.mesh
+        inducing, diagonal = self.stack.batches[0], gram_diagonal(kernels, system.batches)
+        shift = system.variance + self.solver.nugget * (diagonal + system.variance)
+        inducing_gram = gram(kernels, inducing, inducing)
+        inducing_factor = _factor_inducing(
+            jax.lax.stop_gradient(inducing_gram), self.solver.max_nugget
+        )
+        frozen_kernels, frozen_system, frozen_shift = stop_gradient((kernels, system, shift))
+        features = NystromFactor(
+            frozen_kernels, frozen_system.batches, inducing, inducing_factor, mesh
+        )
+        core, projected = features.normal_equations(frozen_shift, frozen_system.rhs)
+        core_factor, is_definite = cholesky(core)
+        coefficients = cholesky_solve(core_factor, projected)
+        result = RESULTS.where(is_definite, inducing_factor.result, RESULTS.not_positive_definite)
+        # A larger nugget of K_ΨΨ does not change the solution.
         result = RESULTS.where(result == RESULTS.nugget_raised, RESULTS.successful, result)
-        finite = jnp.isfinite(diagonal).all() & jnp.isfinite(middle).all()
+        finite = jnp.isfinite(diagonal).all() & jnp.isfinite(core).all()
         result = RESULTS.where(finite, result, RESULTS.not_finite)
-        basis = Basis(root, factor, coefficients)
-        w = _weights((kernels, rows.stacks, added, rhs), _Frozen(features, basis, self.stack))
+        factors = LowRankFactors(inducing_factor, core_factor, coefficients)
+        context = _JvpContext(features, factors, self.stack)
+        w = _weights((kernels, system.stacks, shift, system.rhs), context)
         w = jnp.where(result == RESULTS.successful, w, jnp.nan)
         return LowRankSolution(
             (self.stack,),
             w,
-            rows_times(kernels, rows.stacks, (self.stack,), w, self.solver.mesh),
+            rows_times(kernels, system.stacks, (self.stack,), w, mesh),
             coefficients @ coefficients,
             diagonal,
             jnp.asarray(self.solver.nugget, dtype=float),
             result,
-            added,
-            square @ w,
-            basis,
-            self.solver.mesh,
+            shift,
+            inducing_gram @ w,
+            factors,
+            mesh,
         )
 
 
-class _Frozen(eqx.Module):
-    """What the solution was found with, for its derivative."""
+class _JvpContext(eqx.Module):
+    """Values that the derivative rule of `_weights` reuses."""
 
-    features: Features
-    basis: Basis
-    stack: Stack
+    features: NystromFactor
+    factors: LowRankFactors
+    stack: StackedFunctionals
 
 
 @eqx.filter_custom_jvp
-def _weights(moving, frozen: _Frozen) -> Float[Array, " r"]:
-    """w = R⁻¹ a, as a function of kernels, Φ, T and b."""
-    del moving
-    return frozen.basis.root.solve_other_half(frozen.basis.coefficients[:, None])[:, 0]
+def _weights(operands, context: _JvpContext) -> Float[Array, " r"]:
+    """Return w = R⁻¹ a as a function of kernels, Φ, T and b."""
+    del operands
+    factors = context.factors
+    return factors.inducing_factor.solve_triangular(factors.coefficients[:, None])[:, 0]
 
 
 @_weights.def_jvp
 def _(primals, tangents):
-    (kernels, rows, added, rhs), frozen = primals
-    (kernels_dot, rows_dot, added_dot, rhs_dot), _ = tangents
-    features, basis, mesh = frozen.features, frozen.basis, frozen.features.mesh
-    stacks, w = (frozen.stack,), _weights(*primals)
-    dual = (rhs - features.times(basis.coefficients)) / added
-    moved, along, rest = moving_parts((kernels, rows), (kernels_dot, rows_dot))
+    (kernels, stacks, shift, rhs), context = primals
+    (kernels_dot, stacks_dot, shift_dot, rhs_dot), _ = tangents
+    features: NystromFactor = context.features
+    factors: LowRankFactors = context.factors
+    inducing, w = (context.stack,), _weights(*primals)
+    z = (rhs - features.times(factors.coefficients)) / shift
+    active, active_dot, inactive = split_tangents((kernels, stacks), (kernels_dot, stacks_dot))
 
     def products(leaves):
-        (model, phi), few = eqx.combine(leaves, rest), features.few
+        kernels, stacks = eqx.combine(leaves, inactive)
         return (
-            rows_times(model, phi, stacks, w, mesh),
-            times_rows(model, stacks, phi, dual, mesh) - gram(model, few, few) @ w,
+            rows_times(kernels, stacks, inducing, w, features.mesh),
+            times_rows(kernels, inducing, stacks, z, features.mesh)
+            - gram(kernels, features.inducing, features.inducing) @ w,
         )
 
-    by_rows, by_few = jax.jvp(products, (moved,), (along,))[1]
-    if added_dot is not None:
-        by_rows = by_rows + added_dot * dual
+    row_dot, inducing_dot = jax.jvp(products, (active,), (active_dot,))[1]
+    if shift_dot is not None:
+        row_dot = row_dot + shift_dot * z
     if rhs_dot is not None:
-        by_rows = by_rows - rhs_dot
-    change = basis.root.solve_half(by_few[:, None])[:, 0] - features.transposed(by_rows / added)
-    return w, basis.root.solve_other_half(solve_with(basis.middle, change)[:, None])[:, 0]
+        row_dot = row_dot - rhs_dot
+    inducing_factor = factors.inducing_factor
+    whitened = inducing_factor.solve_transposed(inducing_dot[:, None])[:, 0]
+    change = whitened - features.transposed_times(row_dot / shift)
+    a_dot = cholesky_solve(factors.core_factor, change)
+    return w, inducing_factor.solve_triangular(a_dot[:, None])[:, 0]
 
 
-def _factored(square: Float[Array, "r r"], largest: float) -> DenseFactor:
-    """K_ΨΨ = RᵀR, with ones for functionals that are zero."""
-    idle = (jnp.diagonal(square) == 0).astype(square.dtype)
-    return Dense(_SMALLEST, largest, 0).factorize(square, idle)
+def _factor_inducing(matrix: Float[Array, "r r"], max_nugget: float) -> DenseFactor:
+    """Factor K_ΨΨ = RᵀR, with ones on the diagonal for zero functionals."""
+    padding = (jnp.diagonal(matrix) == 0).astype(matrix.dtype)
+    return factorize(matrix, padding, _MIN_NUGGET, max_nugget)

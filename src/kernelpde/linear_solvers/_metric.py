@@ -1,4 +1,4 @@
-"""How far apart points are in units of lengthscales, around a period too."""
+"""Distances in units of the lengthscales, periodic coordinates included."""
 
 from math import pi
 
@@ -7,34 +7,36 @@ import numpy as np
 from jaxtyping import Float
 
 from kernelpde.functionals import Kernels
-from kernelpde.kernels import periods_of, typical_lengthscales
+from kernelpde.kernels import kernel_periods, typical_lengthscales
 
 
-class Metric(eqx.Module):
-    """Coordinates in which lengthscales are equal and periods are closed.
+class ScaledCoordinates(eqx.Module):
+    """Coordinates with equal lengthscales, in which periodic ones are circles.
 
-    A coordinate with a period P becomes two, those of a circle of radius P / 2π: distances are
-    chords, as in the kernels themselves.
+    A coordinate with period P is mapped to a circle of radius P / 2π. Distances are chords, as in
+    the kernels.
 
     **Attributes:**
 
-    - `scale`: what each coordinate is multiplied by.
-    - `periods`: one per coordinate, `None` where it is not periodic.
+    - `scale`: scale factor of each coordinate.
+    - `periods`: period of each coordinate, `None` if it is not periodic.
     """
 
     scale: Float[np.ndarray, " d"]
     periods: tuple[float | None, ...] = eqx.field(static=True)
 
     @staticmethod
-    def of(kernels: Kernels, points: Float[np.ndarray, "N d"]) -> "Metric":
-        """The one that suits some kernels at some points."""
+    def from_kernels(kernels: Kernels, points: Float[np.ndarray, "N d"]) -> "ScaledCoordinates":
+        """Scale by the typical lengthscales of the kernels at the points."""
         extents = np.ptp(points, axis=0)
         latents = kernels if isinstance(kernels, tuple) else kernels.latents
         scale = typical_lengthscales(latents, np.where(extents > 0, extents, 1.0))
-        return Metric(np.exp(np.mean(np.log(scale))) / scale, periods_of(latents, len(extents)))
+        return ScaledCoordinates(
+            np.exp(np.mean(np.log(scale))) / scale, kernel_periods(latents, len(extents))
+        )
 
     def __call__(self, points: Float[np.ndarray, "N d"]) -> Float[np.ndarray, "N e"]:
-        """Points in these coordinates."""
+        """Return the scaled coordinates of points."""
         columns = []
         for column, scale, period in zip(points.T, self.scale, self.periods, strict=True):
             if period is None:
@@ -44,8 +46,8 @@ class Metric(eqx.Module):
                 columns += [radius * np.cos(angle), radius * np.sin(angle)]
         return np.stack(columns, axis=1)
 
-    def spacing(self, points: Float[np.ndarray, "N d"]) -> float:
-        """That of a grid with as many points."""
+    def grid_spacing(self, points: Float[np.ndarray, "N d"]) -> float:
+        """Return the spacing of a uniform grid with the same number of points."""
         extent = np.ptp(points, axis=0) * self.scale
         volume = float(np.prod(extent[extent > 0]))
         return (volume / len(points)) ** (1.0 / max(int((extent > 0).sum()), 1))

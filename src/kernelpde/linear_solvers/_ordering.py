@@ -1,9 +1,9 @@
-"""Points from coarse to fine: few that are far apart first, then more and more in between.
+"""Coarse-to-fine orderings of points.
 
-A maximin order takes in each step the point that is farthest from all before. Here the first are
-chosen like that, and then whole levels: with a radius that shrinks by a fixed factor, a largest
-set of points no two of which are closer than the radius, to each other or to those before. That
-needs a number of searches for nearest neighbors that does not depend on the number of points.
+A maximin ordering appends the point that is farthest from all previous ones. Here the first level
+is a maximin ordering, and the following ones are sets: for radii that decrease by a fixed factor, a
+maximal set of points whose distances from each other and from all previous points exceed the
+radius. The number of nearest-neighbor searches does not depend on the number of points.
 """
 
 from collections.abc import Iterator
@@ -12,100 +12,107 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float, Int
 
-from kernelpde.linear_solvers._trees import tree_of
+from kernelpde.linear_solvers._trees import make_tree
 
-_SHRINK = 2**-0.5
-"""From one level to the next."""
+_RADIUS_FACTOR = 2**-0.5
+"""Ratio of the radii of consecutive levels."""
 
-_LAST = 0.7
-"""Where the last level begins, in units of the spacing of a grid with as many points."""
+_LAST_RADIUS = 0.7
+"""Radius below which all remaining points form the last level, in units of the grid spacing."""
 
 
 @dataclass(frozen=True)
 class Level:
-    """Points that follow each other in the order.
+    """Consecutive points of an ordering.
 
     **Attributes:**
 
-    - `members`: their numbers.
-    - `scale`: how far each is from the third nearest of those before and beside it, on average.
+    - `members`: indices of the points.
+    - `scale`: mean distance from the third nearest point of this and all previous levels.
     """
 
     members: Int[np.ndarray, " n"]
     scale: float
 
 
-def levels(points: Float[np.ndarray, "N d"], top: int, spacing: float) -> Iterator[Level]:
-    """All points, in levels from coarse to fine.
+def levels(points: Float[np.ndarray, "N d"], num_first: int, spacing: float) -> Iterator[Level]:
+    """Order points in levels from coarse to fine.
 
     **Arguments:**
 
-    - `points`: no two of them the same.
-    - `top`: how many are in the first level.
-    - `spacing`: of a grid with as many points.
+    - `points`: distinct points.
+    - `num_first`: number of points in the first level.
+    - `spacing`: spacing of a uniform grid with the same number of points.
     """
     count = len(points)
-    first, radius = _farthest(points, min(top, count))
-    # Where there are no others, none is far from them.
-    yield Level(first, radius if count > top else _third(points, points))
+    first, radius = _maximin_order(points, min(num_first, count))
+    # The radius is zero if the first level contains all points.
+    yield Level(first, radius if count > num_first else _third_neighbor_distance(points, points))
     remaining = np.setdiff1d(np.arange(count), first)
-    selected = [first]
+    ordered = [first]
     rng = np.random.default_rng(0)
     while remaining.size:
-        radius *= _SHRINK
-        if radius < _LAST * spacing:
-            yield Level(remaining, _third(points, points[remaining]))
+        radius *= _RADIUS_FACTOR
+        if radius < _LAST_RADIUS * spacing:
+            yield Level(remaining, _third_neighbor_distance(points, points[remaining]))
             return
-        tree = tree_of(points[np.concatenate(selected)])
-        near, _ = tree.query(points[remaining], distance_upper_bound=radius, workers=-1)
-        chosen = _apart(points, remaining[np.isinf(near)], radius, rng)
-        if not chosen.size:
+        is_far = _is_far(points[remaining], points[np.concatenate(ordered)], radius)
+        members = _maximal_independent_set(points, remaining[is_far], radius, rng)
+        if not members.size:
             continue
-        selected.append(chosen)
-        yield Level(chosen, _third(points[np.concatenate(selected)], points[chosen]))
-        remaining = np.setdiff1d(remaining, chosen, assume_unique=True)
+        ordered.append(members)
+        scale = _third_neighbor_distance(points[np.concatenate(ordered)], points[members])
+        yield Level(members, scale)
+        remaining = np.setdiff1d(remaining, members, assume_unique=True)
 
 
-def _third(points: Float[np.ndarray, "n d"], some: Float[np.ndarray, "m d"]) -> float:
-    """How far some of the points are from the third nearest of all, on average."""
-    distances, _ = tree_of(points).query(some, k=min(4, len(points)), workers=-1)
+def _third_neighbor_distance(
+    points: Float[np.ndarray, "n d"], targets: Float[np.ndarray, "m d"]
+) -> float:
+    """Return the mean distance from the targets to their third nearest points."""
+    distances, _ = make_tree(points).query(targets, k=min(4, len(points)), workers=-1)
     return float(distances[:, -1].mean())
 
 
-def _farthest(points: Float[np.ndarray, "N d"], count: int) -> tuple[Int[np.ndarray, " n"], float]:
-    """The first points of the maximin order, and how far others are from them at most."""
-    middle = np.argmin(((points - points.mean(0)) ** 2).sum(1))
-    chosen, distance = [int(middle)], np.full(len(points), np.inf)
+def _is_far(points: Float[np.ndarray, "n d"], previous: Float[np.ndarray, "m d"], radius: float):
+    """Return whether the distance of each point from all previous ones exceeds the radius."""
+    distances, _ = make_tree(previous).query(points, distance_upper_bound=radius, workers=-1)
+    return np.isinf(distances)
+
+
+def _maximin_order(
+    points: Float[np.ndarray, "N d"], count: int
+) -> tuple[Int[np.ndarray, " n"], float]:
+    """Return the first points of a maximin ordering and the largest distance from them."""
+    center = np.argmin(((points - points.mean(0)) ** 2).sum(1))
+    order, squares = [int(center)], np.full(len(points), np.inf)
     while True:
-        distance = np.minimum(distance, ((points - points[chosen[-1]]) ** 2).sum(1))
-        if len(chosen) == count:
-            return np.array(chosen), float(np.sqrt(distance.max()))
-        chosen.append(int(np.argmax(distance)))
+        squares = np.minimum(squares, ((points - points[order[-1]]) ** 2).sum(1))
+        if len(order) == count:
+            return np.array(order), float(np.sqrt(squares.max()))
+        order.append(int(np.argmax(squares)))
 
 
-def _apart(
+def _maximal_independent_set(
     points: Float[np.ndarray, "N d"],
     candidates: Int[np.ndarray, " n"],
     radius: float,
     rng: np.random.Generator,
 ) -> Int[np.ndarray, " m"]:
-    """A largest subset no two of which are closer than the radius."""
-    chosen = []
+    """Select a maximal subset whose mutual distances exceed the radius."""
+    subsets = [np.zeros(0, dtype=np.int64)]
     while candidates.size:
-        # One of each small cell, then those that come first among their neighbors.
+        # Keep one candidate per small cell, then those with the highest priority nearby.
         shuffled = rng.permutation(candidates)
         cells = np.floor(points[shuffled] / (0.5 * radius)).astype(np.int64)
-        _, one = np.unique(cells, axis=0, return_index=True)
-        few = shuffled[one]
-        pairs = tree_of(points[few]).query_pairs(radius, output_type="ndarray")
-        priority = rng.permutation(few.size)
-        beaten = np.zeros(few.size, dtype=bool)
-        lower = np.where(priority[pairs[:, 0]] < priority[pairs[:, 1]], pairs[:, 0], pairs[:, 1])
-        beaten[lower] = True
-        new = few[~beaten]
-        chosen.append(new)
-        near, _ = tree_of(points[new]).query(
-            points[candidates], distance_upper_bound=radius, workers=-1
-        )
-        candidates = candidates[np.isinf(near)]
-    return np.concatenate([*chosen, np.zeros(0, dtype=np.int64)]).astype(np.int64)
+        _, representatives = np.unique(cells, axis=0, return_index=True)
+        thinned = shuffled[representatives]
+        pairs = make_tree(points[thinned]).query_pairs(radius, output_type="ndarray")
+        priority = rng.permutation(thinned.size)
+        left, right = pairs[:, 0], pairs[:, 1]
+        is_dominated = np.zeros(thinned.size, dtype=bool)
+        is_dominated[np.where(priority[left] < priority[right], left, right)] = True
+        subset = thinned[~is_dominated]
+        subsets.append(subset)
+        candidates = candidates[_is_far(points[candidates], points[subset], radius)]
+    return np.concatenate(subsets).astype(np.int64)

@@ -1,4 +1,4 @@
-"""Products of the covariances of all rows and some functionals with vectors, in parts."""
+"""Products of the covariances between rows and inducing functionals with vectors, in chunks."""
 
 import jax
 import jax.numpy as jnp
@@ -8,64 +8,66 @@ from jaxtyping import Array, Float
 from kernelpde.functionals import (
     Functionals,
     Kernels,
-    Stack,
-    expansion,
-    group_count,
-    groups_summed,
-    jets,
-    padded,
-    rows_shared,
+    StackedFunctionals,
+    Term,
+    evaluate_jets,
+    expand,
+    map_rows,
+    num_groups,
+    sum_groups,
 )
+from kernelpde.linear_solvers._padding import pad_functionals
+
+
+def sharded_jets(
+    kernels: Kernels,
+    points: Float[Array, "N d"],
+    terms: tuple[Term, ...],
+    batches: tuple[Functionals, ...],
+    mesh: Mesh | None,
+) -> Float[Array, "N T"]:
+    """Evaluate jet values of an expansion, with the points distributed over devices."""
+
+    def evaluate(points, kernels, batches):
+        return evaluate_jets(kernels, points, terms, batches)
+
+    return map_rows(evaluate, points, kernels, batches, mesh=mesh)
 
 
 def rows_times(
     kernels: Kernels,
-    rows: tuple[Stack, ...],
-    basis: tuple[Stack, ...],
+    rows: tuple[StackedFunctionals, ...],
+    inducing: tuple[StackedFunctionals, ...],
     vector: Float[Array, " r"],
     mesh: Mesh | None,
 ) -> Float[Array, " M"]:
-    """K_ΦΨ w."""
-    weighted = expansion(basis, vector)
-    parts = [
-        stack.applied(
-            rows_shared(
-                lambda points, model, parts, terms=stack.terms: jets(model, points, terms, parts),
-                stack.points,
-                kernels,
-                weighted,
-                mesh=mesh,
-            )
-        )
-        for stack in rows
-    ]
-    return jnp.concatenate(parts)
+    """Return K_ΦΨ w."""
+    weighted = expand(inducing, vector)
+    return jnp.concatenate(
+        [
+            stack.apply(sharded_jets(kernels, stack.points, stack.terms, weighted, mesh))
+            for stack in rows
+        ]
+    )
 
 
 def times_rows(
     kernels: Kernels,
-    basis: tuple[Stack, ...],
-    rows: tuple[Stack, ...],
+    inducing: tuple[StackedFunctionals, ...],
+    rows: tuple[StackedFunctionals, ...],
     vector: Float[Array, " M"],
     mesh: Mesh | None,
 ) -> Float[Array, " r"]:
-    """K_ΨΦ v."""
-    groups = group_count(mesh)
+    """Return K_ΨΦ v."""
+    num_chunks = num_groups(mesh)
 
-    def product(parts, model, psi):
-        (stack,) = psi
-        return stack.applied(jets(model, stack.points, stack.terms, parts))
+    def product(batches, kernels, inducing):
+        (stack,) = inducing
+        return stack.apply(evaluate_jets(kernels, stack.points, stack.terms, batches))
 
-    pieces = tuple(
-        jax.tree.map(lambda leaf: leaf.reshape(groups, -1, *leaf.shape[1:]), _filled(part, groups))
-        for part in expansion(rows, vector)
-    )
-    return groups_summed(product, pieces, kernels, basis, mesh=mesh)
+    def split(batch: Functionals) -> Functionals:
+        padded = pad_functionals(batch, -batch.points.shape[0] % num_chunks)
+        return jax.tree.map(lambda leaf: leaf.reshape(num_chunks, -1, *leaf.shape[1:]), padded)
 
-
-def _filled(part: Functionals, multiple: int) -> Functionals:
-    """Functionals that are zero added, until their number can be divided."""
-    extra = -part.points.shape[0] % multiple
-    longer = padded(part, multiple)
-    zeros = jnp.concatenate([part.coefficients, jnp.zeros((extra, part.coefficients.shape[1]))])
-    return Functionals(longer.points, zeros, part.terms)
+    chunks = tuple(map(split, expand(rows, vector)))
+    return sum_groups(product, chunks, kernels, inducing, mesh=mesh)

@@ -1,21 +1,19 @@
-"""The sparse solver: near-linear in the number of rows, for kernels of finite smoothness.
+"""Sparse solver with near-linear cost in the number of rows, for kernels of finite smoothness.
 
 Let ψ be the values of the fields at all points and the derivatives that the equations use, and
-Θ = κ(ψ, ψ). Each row of a linearized problem is a combination of few of them, Φ = Aψ, and
+Θ = κ(ψ, ψ). Each row of a linearized system combines few of them, Φ = Aψ, and
 
     (A Θ Aᵀ + T) z = b,    u = κ(·, Φ) z.
 
-Given values nearby, values and derivatives of functions with a Matern kernel hardly depend on what
-is farther away: ordered from coarse to fine Θ⁻¹ has a sparse triangular factor, Θ⁻¹ ≈ U Uᵀ (Chen,
-Owhadi and Schäfer 2025). Products with Θ are two triangular solves. The system is solved by
-conjugate gradients, with a factor of the same kind for κ(Φ, Φ) + T as preconditioner; on its own
-that would be no solver.
+Values and derivatives of functions with a Matern kernel are nearly independent of distant ones
+given those nearby. Ordered from coarse to fine, Θ⁻¹ therefore has a sparse approximate Cholesky
+factor, Θ⁻¹ ≈ U Uᵀ (Chen, Owhadi and Schäfer 2025). Products with Θ are two triangular solves. The
+system is solved by conjugate gradients, preconditioned by such a factor for κ(Φ, Φ) + T. The factor
+is too inaccurate for a direct solve.
 
-For the derivative in the kernels let v = Θ Aᵀ z; then ∂(A Θ Aᵀ z) = -A Θ ∂(U Uᵀ) v, with one more
-run of conjugate gradients. The preconditioner needs none.
+For the derivative in the kernels let v = Θ Aᵀ z. Then ∂(A Θ Aᵀ z) = -A Θ ∂(U Uᵀ) v, with one more
+conjugate gradient solve. The derivative does not involve the preconditioner.
 """
-
-from typing import ClassVar
 
 import equinox as eqx
 import jax
@@ -24,361 +22,389 @@ import numpy as np
 from jax.sharding import Mesh
 from jaxtyping import Array, Bool, Float, Int
 
-from kernelpde.arrays import held
-from kernelpde.checking import real_number, whole_number
+from kernelpde.arrays import stop_gradient
+from kernelpde.checking import check_integer, check_real
 from kernelpde.compiling import compiled
 from kernelpde.errors import InputError
-from kernelpde.functionals import Functionals, Kernels, concatenate, gram_diagonal, one_axis
-from kernelpde.linear_solvers._dense_factor import check_nuggets
-from kernelpde.linear_solvers._factor import Factor, Pattern, factorized, precision_times
-from kernelpde.linear_solvers._local import Local, Nearby, nearby
-from kernelpde.linear_solvers._metric import Metric
-from kernelpde.linear_solvers._ordering import Level
-from kernelpde.linear_solvers._result import RESULTS
-from kernelpde.linear_solvers._sparse_order import pool_of, row_groups
-from kernelpde.linear_solvers._sparse_solution import SparseSolution
-from kernelpde.linear_solvers._supernodes import elimination
-from kernelpde.linear_solvers._system import (
+from kernelpde.functionals import Functionals, Kernels, concatenate, flatten_mesh, gram_diagonal
+from kernelpde.linear_solvers._factor import Factor, factorize_sparse, precision_times
+from kernelpde.linear_solvers._local import LocalExpansion, NeighborGroups, group_neighbors
+from kernelpde.linear_solvers._metric import ScaledCoordinates
+from kernelpde.linear_solvers._padding import pad_functionals
+from kernelpde.linear_solvers._protocol import (
+    AbstractLinearSolver,
     AbstractLinearSolverState,
-    moving_parts,
+    split_tangents,
 )
-from kernelpde.problem import Collocation, LinearizedProblem, Residual
+from kernelpde.linear_solvers._result import RESULTS
+from kernelpde.linear_solvers._sparse_order import collect_functionals, order_rows
+from kernelpde.linear_solvers._sparse_solution import SparseSolution
+from kernelpde.linear_solvers._supernodes import Pattern, make_pattern
+from kernelpde.memory import require_bytes
+from kernelpde.problem import LinearSystem, PointSet, Residual
 
-_ELSEWHERE = 4.0
-"""How far a point that is no collocation point sees, in units of the finest length scale."""
+_PREDICTION_RADIUS = 4.0
+"""Largest support radius of evaluation points, in units of the finest length scale."""
 
-_PER_ENTRY = 1000.0
-"""Operations for each entry of the small Gram matrices, everything included."""
+_FLOPS_PER_GRAM_ENTRY = 1000.0
+"""Floating-point operations per entry of the small Gram matrices, for all parts of a step."""
 
 
-class Sparse(eqx.Module):
+class Sparse(AbstractLinearSolver):
     """Sparse Cholesky factors and conjugate gradients, for Matern kernels.
 
     **Arguments:**
 
-    - `nugget`, `largest_nugget`: as for `Dense`.
-    - `radius`: ρ, within which functionals are coupled, in units of the distance to earlier ones.
-      Should grow like log M; the error decays exponentially in ρ, work and memory grow like ρ^(2d).
-    - `preconditioner_radius`: likewise for the preconditioner, which may be less accurate.
-    - `jitter`: added to the diagonal of small Gram matrices, relative to it.
-    - `tolerance`: of conjugate gradients, on the relative residual.
-    - `max_iterations`: of conjugate gradients.
-    - `mesh`: devices that share the small factors, as for `Automatic`.
+    - `nugget`, `max_nugget`: as for `Dense`.
+    - `radius`: ρ, distance within which functionals are coupled, in units of the distance from
+      previous ones. It should grow like log M. The error decreases exponentially with ρ, and work
+      and memory grow like ρ^(2d).
+    - `preconditioner_radius`: the same for the preconditioner, which may be less accurate.
+    - `jitter`: relative increase of the diagonal of small Gram matrices.
+    - `tolerance`: tolerance of conjugate gradients on the relative residual.
+    - `max_iterations`: maximum number of conjugate gradient iterations.
+    - `num_maximin`: number of points that start the elimination order and are coupled to all
+      previous ones; the remaining points are ordered in levels.
+    - `mesh`: devices that share the small factorizations, as for `Automatic`.
 
     **Example:**
 
     ```python
     >>> rough = problem.with_kernels((kp.Matern(4.5, 0.3),))
-    >>> found_by = kp.solve(rough, {"equation": 200, "ends": 2}, linear_solver=kp.Sparse())
-    >>> found_by.linear_solver.startswith("Sparse")
+    >>> solution = kp.solve(rough, {"equation": 200, "ends": 2}, linear_solver=kp.Sparse())
+    >>> solution.linear_solver_message.startswith("Sparse")
     True
     ```
     """
 
-    capabilities: ClassVar[frozenset[str]] = frozenset()
-
     nugget: float = 1e-12
-    largest_nugget: float = 1e-6
+    max_nugget: float = 1e-6
     radius: float = eqx.field(static=True, default=5.0)
     preconditioner_radius: float = eqx.field(static=True, default=5.0)
     jitter: float = eqx.field(static=True, default=1e-13)
     tolerance: float = eqx.field(static=True, default=1e-8)
     max_iterations: int = eqx.field(static=True, default=200)
-    mesh: Mesh | None = eqx.field(static=True, default=None, repr=False, converter=one_axis)
+    num_maximin: int = eqx.field(static=True, default=256)
+    mesh: Mesh | None = eqx.field(static=True, default=None, repr=False, converter=flatten_mesh)
 
     def __check_init__(self):
-        check_nuggets("Sparse", self.nugget, self.largest_nugget)
         for name in ("radius", "preconditioner_radius", "tolerance"):
-            real_number("Sparse", name, getattr(self, name), above=0)
-        real_number("Sparse", "jitter", self.jitter, at_least=0)
-        whole_number("Sparse", "max_iterations", self.max_iterations, at_least=1)
+            check_real("Sparse", name, getattr(self, name), greater_than=0)
+        check_real("Sparse", "jitter", self.jitter, at_least=0)
+        for name in ("max_iterations", "num_maximin"):
+            check_integer("Sparse", name, getattr(self, name), at_least=1)
 
-    def planned(
-        self,
-        kernels: Kernels,
-        residuals: tuple[Residual, ...],
-        blocks: tuple[Collocation, ...],
+    def init(
+        self, kernels: Kernels, residuals: tuple[Residual, ...], point_sets: tuple[PointSet, ...]
     ) -> "SparseState":
-        """Order and pattern for a problem and its points."""
-        if any(block.width > 1 for block in blocks):
+        if uses_laws(residuals):
+            raise InputError(
+                "Sparse: problems with a Law are not supported: a law couples all rows, so the "
+                "matrix has no sparse approximation. Use Dense() or LowRank()."
+            )
+        if any(point_set.num_nodes > 1 for point_set in point_sets):
             raise InputError("Sparse: averages are not local; use Dense() or LowRank().")
-        every = np.concatenate([np.asarray(block.points) for block in blocks])
-        metric = Metric.of(kernels, every)
-        pool, alias, groups = pool_of(residuals, blocks, metric)
-        points = np.concatenate(
+        points = np.concatenate([np.asarray(point_set.points) for point_set in point_sets])
+        metric = ScaledCoordinates.from_kernels(kernels, points)
+        order = (residuals, point_sets, metric, self.num_maximin)
+        functionals, functional_indices, groups = collect_functionals(*order)
+        row_points = np.concatenate(
             [
-                np.tile(np.asarray(block.points), (len(residual.components), 1))
-                for residual, block in zip(residuals, blocks, strict=True)
+                np.tile(np.asarray(point_set.points), (len(residual.equation_terms), 1))
+                for residual, point_set in zip(residuals, point_sets, strict=True)
             ]
         )
+        variance = _prior_variance(kernels, functionals)
+        scaled = functionals.scale(1.0 / jnp.sqrt(jnp.where(variance > 0, variance, 1.0)))
         return SparseState(
             self,
-            _with_idle(pool, kernels),
-            tuple(map(jnp.asarray, alias)),
-            _pattern(metric(np.asarray(pool.points)), groups, self.radius, self.mesh),
-            _pattern(
-                metric(points),
-                row_groups(residuals, blocks, metric),
-                self.preconditioner_radius,
-                self.mesh,
+            pad_functionals(scaled, 1),
+            tuple(map(jnp.asarray, functional_indices)),
+            make_pattern(metric(np.asarray(functionals.points)), groups, self.radius, self.mesh),
+            make_pattern(
+                metric(row_points), order_rows(*order), self.preconditioner_radius, self.mesh
             ),
             metric,
-            min(self.radius, _ELSEWHERE) * groups[-1].scale,
+            min(self.radius, _PREDICTION_RADIUS) * groups[-1].scale,
         )
 
 
-def _pattern(
-    points: Float[np.ndarray, "N d"], groups: list[Level], radius: float, mesh: Mesh | None
-) -> Pattern:
-    return Pattern.of(elimination(points, groups, radius), mesh)
-
-
-def _with_idle(functionals: Functionals, kernels: Kernels | None = None) -> Functionals:
-    """One more functional that is zero; with kernels, all others scaled to unit variance."""
-    if kernels is not None:
-        size = _sizes(kernels, functionals)
-        functionals = functionals.scaled(1.0 / jnp.sqrt(jnp.where(size > 0, size, 1.0)))
-    zero = jnp.zeros((1, functionals.coefficients.shape[1]))
-    return Functionals(
-        jnp.concatenate([functionals.points, functionals.points[-1:]]),
-        jnp.concatenate([functionals.coefficients, zero]),
-        functionals.terms,
-    )
+def uses_laws(residuals: tuple[Residual, ...]) -> bool:
+    """Return whether a residual contains a law."""
+    return any(term.node_index is not None for residual in residuals for term in residual.terms)
 
 
 @compiled
-def _sizes(kernels: Kernels, functionals: Functionals) -> Float[Array, " N"]:
+def _prior_variance(kernels: Kernels, functionals: Functionals) -> Float[Array, " N"]:
     return gram_diagonal(kernels, [functionals])
 
 
 class SparseState(AbstractLinearSolverState):
-    """Order and pattern.
+    """State of the sparse solver: elimination orders and sparsity patterns.
 
     **Attributes:**
 
-    - `solver`: its numbers.
-    - `pool`: ψ, scaled to about unit variance.
-    - `alias`: for each condition the numbers in ψ of its entries.
-    - `pattern`, `row_pattern`: of the factors for ψ and for the rows.
-    - `metric`, `reach`: how far functionals matter for other points.
-    - `factor`: that of ψ, if it was made already.
+    - `solver`: solver settings.
+    - `functionals`: functionals ψ, scaled to unit variance, and a zero functional.
+    - `functional_indices`: for each condition the indices of its jet values in ψ.
+    - `pattern`, `row_pattern`: sparsity patterns of the factors for ψ and for the rows.
+    - `metric`: coordinates in which distances are measured.
+    - `support_radius`: distance within which functionals are used to evaluate a solution.
+    - `factor`: factor for ψ, if it is stored.
     """
 
     solver: Sparse
-    pool: Functionals
-    alias: tuple[Int[Array, "_ _"], ...]
+    functionals: Functionals
+    functional_indices: tuple[Int[Array, "_ _"], ...]
     pattern: Pattern
     row_pattern: Pattern
-    metric: Metric
-    reach: float
+    metric: ScaledCoordinates
+    support_radius: float
     factor: Factor | None = None
 
-    def operations(self, rows: int) -> float:
-        del rows
-        # Small Gram matrices and conjugate gradients take more than small factors do.
-        return _PER_ENTRY * self.row_pattern.entries
+    def describe(self, num_rows: int) -> str:
+        return (
+            f"Sparse solver: {num_rows} rows, radius {self.solver.radius:g}, factors of "
+            f"{self.bytes / 1e9:.2g} GB"
+        )
+
+    def check_size(self, num_rows: int, *, learning: bool) -> None:
+        del learning
+        require_bytes(
+            f"Sparse: {num_rows} rows with radius {self.solver.radius}",
+            self.bytes,
+            "Use fewer points or a smaller radius.",
+        )
+
+    def flops(self, num_rows: int) -> float:
+        # Small Gram matrices and conjugate gradients dominate the factorizations.
+        del num_rows
+        return _FLOPS_PER_GRAM_ENTRY * self.row_pattern.num_gram_entries
 
     @property
     def bytes(self) -> float:
-        """The memory of both factors."""
+        """Memory of both factors."""
         return self.pattern.bytes + self.row_pattern.bytes
 
-    def prepared(self, kernels: Kernels) -> "SparseState":
-        """With the factor of ψ for kernels that stay."""
+    def with_factor(self, kernels: Kernels) -> "SparseState":
         return eqx.tree_at(
-            lambda plan: plan.factor, self, _factor(kernels, self), is_leaf=lambda x: x is None
+            lambda solver_state: solver_state.factor,
+            self,
+            _factorize(kernels, self),
+            is_leaf=lambda x: x is None,
         )
 
-    def zero(
-        self, residuals: tuple[Residual, ...], blocks: tuple[Collocation, ...]
+    def zero_coefficients(
+        self, residuals: tuple[Residual, ...], point_sets: tuple[PointSet, ...]
     ) -> tuple[Float[Array, "_ _"], ...]:
-        del residuals, blocks
-        return (jnp.asarray(np.zeros((self.pattern.idle + 1, 1))),)
+        del residuals, point_sets
+        return (jnp.asarray(np.zeros((self.pattern.padding_index + 1, 1))),)
 
-    def function(
+    def to_expansion(
         self,
         residuals: tuple[Residual, ...],
-        blocks: tuple[Collocation, ...],
+        point_sets: tuple[PointSet, ...],
         coefficients: tuple[Float[Array, "_ _"], ...],
-    ) -> Local:
-        del residuals, blocks
-        ((values,),) = (tuple(c[:, 0] for c in coefficients),)
-        return Local(self.pool, values, self.metric, self.reach, self.solver.jitter)
-
-    def nearby(self, blocks: tuple[Collocation, ...]) -> tuple[Nearby | None, ...]:
-        others = self.metric(np.asarray(self.pool.points)[:-1])
-        return tuple(
-            nearby(self.metric(np.asarray(block.points)), others, self.reach) for block in blocks
+    ) -> LocalExpansion:
+        del residuals, point_sets
+        (values,) = coefficients
+        return LocalExpansion(
+            self.functionals, values[:, 0], self.metric, self.support_radius, self.solver.jitter
         )
 
-    def gathered(self, rows: LinearizedProblem, weights: Float[Array, " M"]) -> Float[Array, " N1"]:
-        """Aᵀ z."""
-        total = jnp.zeros(self.pattern.idle + 1)
-        for part, alias in zip(rows.expansion(weights), self.alias, strict=True):
-            total = total.at[alias].add(part.coefficients)
+    def neighbors(self, point_sets: tuple[PointSet, ...]) -> tuple[NeighborGroups | None, ...]:
+        return tuple(
+            group_neighbors(point_set.points, self.functionals, self.metric, self.support_radius)
+            for point_set in point_sets
+        )
+
+    def apply_transpose(
+        self, system: LinearSystem, weights: Float[Array, " M"]
+    ) -> Float[Array, " N1"]:
+        """Return Aᵀ z."""
+        total = jnp.zeros(self.pattern.padding_index + 1)
+        for batch, indices in zip(system.expansion(weights), self.functional_indices, strict=True):
+            total = total.at[indices].add(batch.coefficients)
         return total / self._scale()
 
-    def entries(self, values: Float[Array, " N1"]) -> tuple[Float[Array, "_ _"], ...]:
-        """For each condition its jet entries, from ψu."""
+    def jet_values(self, values: Float[Array, " N1"]) -> tuple[Float[Array, "_ _"], ...]:
+        """Return the jet values of each condition from ψu."""
         unscaled = values / self._scale()
-        return tuple(unscaled[alias] for alias in self.alias)
+        return tuple(unscaled[indices] for indices in self.functional_indices)
 
-    def applied(self, rows: LinearizedProblem, values: Float[Array, " N1"]) -> Float[Array, " M"]:
-        """A ψu."""
-        entries = self.entries(values)
+    def apply(self, system: LinearSystem, values: Float[Array, " N1"]) -> Float[Array, " M"]:
+        """Return A ψu."""
         return jnp.concatenate(
-            [stack.applied(e) for stack, e in zip(rows.stacks, entries, strict=True)]
+            [
+                stack.apply(jet_values)
+                for stack, jet_values in zip(system.stacks, self.jet_values(values), strict=True)
+            ]
         )
 
     def _scale(self) -> Float[Array, " N1"]:
-        return jnp.sum(self.pool.coefficients, axis=1).at[-1].set(1.0)
+        return jnp.sum(self.functionals.coefficients, axis=1).at[-1].set(1.0)
 
     def solve(
         self,
         kernels: Kernels,
-        rows: LinearizedProblem,
-        noise: Float[Array, " M"],
-        rhs: Float[Array, " M"],
-        sweeps: int | Int[Array, ""],
-        keep: bool = False,
+        system: LinearSystem,
+        sweeps: int | Int[Array, ""] = 0,
+        cache_intermediates: bool = False,
     ) -> SparseSolution:
-        del sweeps, keep
-        diagonal = gram_diagonal(kernels, rows.batches)
-        added = noise + self.solver.nugget * (diagonal + noise)
-        still_kernels, still_added, still_rhs = held((kernels, added, rhs))
-        still = held(rows)
-        system = _System(
+        del sweeps, cache_intermediates
+        diagonal = gram_diagonal(kernels, system.batches)
+        shift = system.variance + self.solver.nugget * (diagonal + system.variance)
+        frozen_kernels, frozen_system, frozen_shift = stop_gradient((kernels, system, shift))
+        operator = PreconditionedOperator(
             self,
-            still,
-            self._made(still_kernels) if self.factor is None else self.factor,
-            factorized(
-                still_kernels,
-                _with_idle(concatenate(still.batches)),
-                jnp.concatenate([still_added, jnp.ones(1)]),
+            frozen_system,
+            self.factorize(frozen_kernels) if self.factor is None else self.factor,
+            factorize_sparse(
+                frozen_kernels,
+                pad_functionals(concatenate(frozen_system.batches), 1),
+                jnp.concatenate([frozen_shift, jnp.ones(1)]),
                 self.solver.jitter,
                 self.row_pattern,
             ),
-            still_added,
+            frozen_shift,
         )
-        found, iterations, converged = system.conjugate_gradients(still_rhs)
-        seen = system.factor.covariance_times(self.gathered(still, found))
-        z, values = _solution((kernels, rows, added, rhs), system, (found, seen))
-        raw = self.entries(values)
-        image = jnp.concatenate(
-            [stack.applied(e) for stack, e in zip(rows.stacks, raw, strict=True)]
+        frozen_weights, iterations, converged = operator.conjugate_gradients(frozen_system.rhs)
+        frozen_values = operator.values(frozen_weights)
+        weights, values = _weights_and_values(
+            (kernels, system, shift, system.rhs), operator, (frozen_weights, frozen_values)
         )
-        usable = system.factor.usable & system.preconditioner.usable
-        result = RESULTS.where(usable, RESULTS.successful, RESULTS.not_positive_definite)
-        result = RESULTS.where(converged, result, RESULTS.not_converged)
+        row_values = self.apply(system, values)
+        succeeded = operator.factor.succeeded & operator.preconditioner.succeeded
+        result = RESULTS.where(succeeded, RESULTS.successful, RESULTS.not_positive_definite)
+        result = RESULTS.where(converged, result, RESULTS.cg_not_converged)
         result = RESULTS.where(jnp.isfinite(diagonal).all(), result, RESULTS.not_finite)
         return SparseSolution(
-            rows.stacks,
-            jnp.where(usable, z, jnp.nan),
-            image,
-            z @ image,
+            system.stacks,
+            jnp.where(succeeded, weights, jnp.nan),
+            row_values,
+            weights @ row_values,
             diagonal,
             jnp.asarray(self.solver.nugget, dtype=float),
             result,
-            added,
+            shift,
             values,
-            raw,
+            self.jet_values(values),
             iterations,
-            self.pool,
+            self.functionals,
             self.solver.jitter,
             self.pattern.mesh,
         )
 
-    def _made(self, kernels: Kernels) -> Factor:
-        nothing = jnp.zeros(self.pattern.idle + 1)
-        return factorized(kernels, self.pool, nothing, self.solver.jitter, self.pattern)
+    def factorize(self, kernels: Kernels) -> Factor:
+        """Compute the factor for ψ."""
+        shift = jnp.zeros(self.pattern.padding_index + 1)
+        return factorize_sparse(kernels, self.functionals, shift, self.solver.jitter, self.pattern)
 
 
 @compiled
-def _factor(kernels: Kernels, plan: SparseState) -> Factor:
-    return plan._made(kernels)
+def _factorize(kernels: Kernels, solver_state: SparseState) -> Factor:
+    return solver_state.factorize(kernels)
 
 
-class _System(eqx.Module):
-    """A Θ Aᵀ + T with its preconditioner."""
+class PreconditionedOperator(eqx.Module):
+    """Matrix A Θ Aᵀ + T with its preconditioner."""
 
-    plan: SparseState
-    rows: LinearizedProblem
+    solver_state: SparseState
+    system: LinearSystem
     factor: Factor
     preconditioner: Factor
-    added: Float[Array, " M"]
+    shift: Float[Array, " M"]
 
-    def times(self, vector: Float[Array, " M"]) -> Float[Array, " M"]:
-        seen = self.factor.covariance_times(self.plan.gathered(self.rows, vector))
-        return self.plan.applied(self.rows, seen) + self.added * vector
+    def values(self, weights: Float[Array, " M"]) -> Float[Array, " N1"]:
+        """Return ψu = Θ Aᵀ z."""
+        return self.factor.covariance_times(self.solver_state.apply_transpose(self.system, weights))
 
-    def _preconditioned(self, vector: Float[Array, " M"]) -> Float[Array, " M"]:
+    def times(self, weights: Float[Array, " M"]) -> Float[Array, " M"]:
+        """Return (A Θ Aᵀ + T) z."""
+        return self.solver_state.apply(self.system, self.values(weights)) + self.shift * weights
+
+    def precondition(self, vector: Float[Array, " M"]) -> Float[Array, " M"]:
+        """Apply the approximate inverse."""
         return self.preconditioner.precision_times(jnp.concatenate([vector, jnp.zeros(1)]))[:-1]
 
     def conjugate_gradients(
         self, rhs: Float[Array, " M"]
     ) -> tuple[Float[Array, " M"], Int[Array, ""], Bool[Array, ""]]:
-        """The solution, the number of iterations, and whether the tolerance was met."""
-        solver = self.plan.solver
-        first = self._preconditioned(rhs)
-        size = rhs @ first
-        bound = solver.tolerance**2 * size
+        """Return the solution, the number of iterations and whether they converged."""
+        solver = self.solver_state.solver
+        first = self.precondition(rhs)
+        initial = rhs @ first
+        bound = solver.tolerance**2 * initial
 
-        def unfinished(state) -> Bool[Array, ""]:
-            count, _, _, _, energy = state
-            return (count < solver.max_iterations) & (energy > bound)
+        def should_continue(state) -> Bool[Array, ""]:
+            count, _, _, _, squared_norm = state
+            return (count < solver.max_iterations) & (squared_norm > bound)
 
         def iterate(state):
-            count, found, left, along, energy = state
-            image = self.times(along)
-            length = energy / (along @ image)
-            left = left - length * image
-            better = self._preconditioned(left)
-            new = left @ better
-            return count + 1, found + length * along, left, better + (new / energy) * along, new
+            count, solution, residual, direction, squared_norm = state
+            image = self.times(direction)
+            step_length = squared_norm / (direction @ image)
+            residual = residual - step_length * image
+            preconditioned = self.precondition(residual)
+            new_norm = residual @ preconditioned
+            return (
+                count + 1,
+                solution + step_length * direction,
+                residual,
+                preconditioned + (new_norm / squared_norm) * direction,
+                new_norm,
+            )
 
-        begin = (jnp.asarray(0), jnp.zeros_like(rhs), rhs, first, size)
-        count, found, _, _, energy = jax.lax.while_loop(unfinished, iterate, begin)
-        return found, count, energy <= bound
+        start = (jnp.asarray(0), jnp.zeros_like(rhs), rhs, first, initial)
+        count, solution, _, _, squared_norm = jax.lax.while_loop(should_continue, iterate, start)
+        return solution, count, squared_norm <= bound
 
     def inverse_times(self, rhs: Float[Array, " M"]) -> Float[Array, " M"]:
+        """Solve (A Θ Aᵀ + T) z = b with implicit derivatives."""
         return jax.lax.custom_linear_solve(
             self.times, rhs, lambda _, b: self.conjugate_gradients(b)[0], symmetric=True
         )
 
 
 @eqx.filter_custom_jvp
-def _solution(moving, system: _System, found: tuple[Float[Array, " M"], Float[Array, " N1"]]):
-    """z and v = ψu = Θ Aᵀ z as functions of kernels, A, T and b."""
-    del moving, system
-    return found
+def _weights_and_values(
+    operands,
+    operator: PreconditionedOperator,
+    solution: tuple[Float[Array, " M"], Float[Array, " N1"]],
+):
+    """Return z and v = ψu = Θ Aᵀ z as functions of kernels, A, T and b."""
+    del operands, operator
+    return solution
 
 
-@_solution.def_jvp
+@_weights_and_values.def_jvp
 def _(primals, tangents):
-    (kernels, rows, _, _), system, (z, values) = primals
-    (kernels_dot, rows_dot, added_dot, rhs_dot), _, _ = tangents
-    plan, factor = system.plan, system.factor
-    if any(stack.points is not None for stack in rows_dot.stacks):
-        raise InputError("Sparse: there is no derivative in points. Use Dense() or LowRank().")
-    moved, along, rest = moving_parts((kernels, rows), (kernels_dot, rows_dot))
+    (kernels, system, _, _), operator, (weights, values) = primals
+    (kernels_dot, system_dot, shift_dot, rhs_dot), _, _ = tangents
+    state: SparseState = operator.solver_state
+    if any(stack.points is not None for stack in system_dot.stacks):
+        raise InputError(
+            "Sparse: derivatives in points are not available. Use Dense() or LowRank()."
+        )
+    active, active_dot, inactive = split_tangents((kernels, system), (kernels_dot, system_dot))
 
     def products(leaves):
-        """Θ⁻¹ v, Aᵀ z and A v."""
-        model, phi = eqx.combine(leaves, rest)
+        """Return Θ⁻¹ v, Aᵀ z and A v."""
+        kernels, system = eqx.combine(leaves, inactive)
+        jitter = state.solver.jitter
         return (
-            precision_times(model, plan.pool, plan.solver.jitter, plan.pattern, values),
-            plan.gathered(phi, z),
-            plan.applied(phi, values),
+            precision_times(kernels, state.functionals, jitter, state.pattern, values),
+            state.apply_transpose(system, weights),
+            state.apply(system, values),
         )
 
-    by_kernel, by_rows, applied_dot = jax.jvp(products, (moved,), (along,))[1]
+    precision_dot, transpose_dot, applied_dot = jax.jvp(products, (active,), (active_dot,))[1]
     # dv = Θ (dAᵀ z - dΘ⁻¹ v + Aᵀ dz), and P dz = db - dT z - dA v - A Θ (dAᵀ z - dΘ⁻¹ v).
-    first = factor.covariance_times(by_rows - by_kernel)
-    change = -applied_dot - plan.applied(system.rows, first)
-    if added_dot is not None:
-        change = change - added_dot * z
+    explicit = operator.factor.covariance_times(transpose_dot - precision_dot)
+    change = -applied_dot - state.apply(operator.system, explicit)
+    if shift_dot is not None:
+        change = change - shift_dot * weights
     if rhs_dot is not None:
         change = change + rhs_dot
-    z_dot = system.inverse_times(change)
-    values_dot = factor.covariance_times(plan.gathered(system.rows, z_dot)) + first
-    return (z, values), (z_dot, values_dot)
+    weights_dot = operator.inverse_times(change)
+    return (weights, values), (weights_dot, operator.values(weights_dot) + explicit)

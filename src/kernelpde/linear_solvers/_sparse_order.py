@@ -1,130 +1,154 @@
-"""The order in which the sparse solver eliminates values, derivatives and rows.
+"""Elimination order of values, derivatives and rows in the sparse solver.
 
-Values of the fields at all points come first, from coarse to fine, then all derivatives; boundary
-values before those of equations.
+Values of the fields at all points come first, from coarse to fine, then all derivatives. Boundary
+values precede the values at the points of equations.
 """
+
+from collections.abc import Sequence
 
 import numpy as np
 from jaxtyping import Float, Int
 
-from kernelpde.arrays import array
+from kernelpde.arrays import to_array
 from kernelpde.functionals import Functionals, Term
-from kernelpde.linear_solvers._metric import Metric
+from kernelpde.linear_solvers._metric import ScaledCoordinates
 from kernelpde.linear_solvers._ordering import Level, levels
-from kernelpde.problem import Collocation, Residual
-
-_TOP = 256
-"""Number of points that are ordered one by one, each after all before it."""
+from kernelpde.problem import PointSet, Residual
 
 
-def _stages(residuals: tuple[Residual, ...]) -> list[list[int]]:
-    """The numbers of the conditions, those with the lowest derivatives first.
+def _condition_stages(residuals: tuple[Residual, ...]) -> list[list[int]]:
+    """Group the indices of the conditions by the highest derivative, lowest first.
 
-    Boundary values come before equations: what they leave open is more local.
+    Conditional on boundary values, the coupling between equations is more local.
     """
     orders = [max(sum(gamma) for term in r.terms for gamma in term.orders) for r in residuals]
     return [[n for n, o in enumerate(orders) if o == order] for order in sorted(set(orders))]
 
 
-def _staged(
-    points: Float[np.ndarray, "N d"], stages: list[Int[np.ndarray, " _"]], metric: Metric
+def _order_stages(
+    points: Float[np.ndarray, "N d"],
+    stages: Sequence[Int[np.ndarray, " _"]],
+    metric: ScaledCoordinates,
+    num_first: int,
 ) -> list[Level]:
-    """Points in levels, stage by stage; each is in the first stage that has it."""
-    found: list[Level] = []
-    left = np.ones(len(points), dtype=bool)
+    """Order the points of each stage in levels, without points of previous stages."""
+    groups: list[Level] = []
+    is_pending = np.ones(len(points), dtype=bool)
     for stage in stages:
-        mine = np.unique(stage[left[stage]])
-        left[mine] = False
-        if mine.size:
-            found += [
-                Level(mine[level.members], level.scale)
-                for level in levels(metric(points[mine]), _TOP, metric.spacing(points[mine]))
+        indices = np.unique(stage[is_pending[stage]])
+        is_pending[indices] = False
+        if indices.size:
+            spacing = metric.grid_spacing(points[indices])
+            groups += [
+                Level(indices[level.members], level.scale)
+                for level in levels(metric(points[indices]), num_first, spacing)
             ]
-    return found
+    return groups
 
 
-def pool_of(
-    residuals: tuple[Residual, ...], blocks: tuple[Collocation, ...], metric: Metric
+def collect_functionals(
+    residuals: tuple[Residual, ...],
+    point_sets: tuple[PointSet, ...],
+    metric: ScaledCoordinates,
+    num_first: int,
 ) -> tuple[Functionals, list[Int[np.ndarray, "_ _"]], list[Level]]:
-    """ψ, each once; for every point and entry of the conditions its number; the order.
+    """Collect the distinct functionals ψ in elimination order.
 
-    For each field values at all points, from coarse to fine, then all derivatives.
+    **Arguments:**
+
+    - `residuals`, `point_sets`: problem and its points.
+    - `metric`: coordinates in which distances are measured.
+    - `num_first`: number of points in the first level.
+
+    **Returns:**
+
+    ψ, for each condition the indices of its jet values in ψ, and the levels of ψ.
     """
-    unique, where = _places(blocks)
+    unique, point_indices = _unique_points(point_sets)
     terms = sorted({term for residual in residuals for term in residual.terms})
-    stages = _stages(residuals)
+    stages = _condition_stages(residuals)
     index: dict[Term, np.ndarray] = {}
-    points, kinds, groups, last = [], [], [], []
-    start, fine = 0, 0.0
+    points, functional_terms, groups, derivatives = [], [], [], []
+    count, finest_scale = 0, 0.0
 
-    def add(term: Term, at: Int[np.ndarray, " n"]) -> None:
-        nonlocal start
+    def append(term: Term, indices: Int[np.ndarray, " n"]) -> Int[np.ndarray, " n"]:
+        nonlocal count
+        new = np.arange(count, count + len(indices))
         index[term] = np.full(len(unique), -1)
-        index[term][at] = np.arange(start, start + len(at))
-        points.append(unique[at])
-        kinds.extend([term] * len(at))
-        start += len(at)
+        index[term][indices] = new
+        points.append(unique[indices])
+        functional_terms.extend([term] * len(indices))
+        count += len(indices)
+        return new
 
     for field in sorted({term.field for term in terms}):
         value = Term(field, ((0,) * unique.shape[1],))
-        using = [any(term.field == field for term in residual.terms) for residual in residuals]
-        parts = [
-            np.concatenate([np.zeros(0, dtype=int), *(where[n] for n in stage if using[n])])
+        uses_field = [any(term.field == field for term in residual.terms) for residual in residuals]
+        stage_points = [
+            np.concatenate(
+                [np.zeros(0, dtype=int), *(point_indices[n] for n in stage if uses_field[n])]
+            )
             for stage in stages
         ]
-        at = np.unique(np.concatenate(parts))
-        leveled = _staged(unique, parts, metric)
-        add(value, at)
-        groups += [Level(index[value][level.members], level.scale) for level in leveled]
-        fine = max(fine, leveled[-1].scale)
+        field_levels = _order_stages(unique, stage_points, metric, num_first)
+        append(value, np.unique(np.concatenate(stage_points)))
+        groups += [Level(index[value][level.members], level.scale) for level in field_levels]
+        finest_scale = max(finest_scale, field_levels[-1].scale)
     for term in terms:
         if term not in index:
-            used = [w for w, r in zip(where, residuals, strict=True) if term in r.terms]
-            first = start
-            add(term, np.unique(np.concatenate(used)))
-            last.append(np.arange(first, start))
-    if last:
-        groups.append(Level(np.concatenate(last), fine))
-    alias = [
-        np.stack([index[term][place] for term in residual.terms], axis=1)
-        for place, residual in zip(where, residuals, strict=True)
+            indices = [
+                indices
+                for indices, residual in zip(point_indices, residuals, strict=True)
+                if term in residual.terms
+            ]
+            derivatives.append(append(term, np.unique(np.concatenate(indices))))
+    if derivatives:
+        groups.append(Level(np.concatenate(derivatives), finest_scale))
+    functional_indices = [
+        np.stack([index[term][indices] for term in residual.terms], axis=1)
+        for indices, residual in zip(point_indices, residuals, strict=True)
     ]
-    names = tuple(sorted(set(kinds)))
-    coefficients = np.zeros((start, len(names)))
-    coefficients[np.arange(start), [names.index(kind) for kind in kinds]] = 1.0
-    pool = Functionals(array(np.concatenate(points)), array(coefficients), names)
-    return pool, alias, groups
+    columns = tuple(sorted(set(functional_terms)))
+    coefficients = np.zeros((count, len(columns)))
+    coefficients[np.arange(count), [columns.index(term) for term in functional_terms]] = 1.0
+    functionals = Functionals(to_array(np.concatenate(points)), to_array(coefficients), columns)
+    return functionals, functional_indices, groups
 
 
-def _places(
-    blocks: tuple[Collocation, ...],
+def _unique_points(
+    point_sets: tuple[PointSet, ...],
 ) -> tuple[Float[np.ndarray, "N d"], list[Int[np.ndarray, " _"]]]:
-    """All points, each once, and the numbers of the points of each condition."""
-    every = np.concatenate([np.asarray(block.points) for block in blocks])
-    unique, number = np.unique(every, axis=0, return_inverse=True)
-    ends = np.cumsum([len(block.points) for block in blocks])[:-1]
-    return unique, np.split(number.reshape(-1), ends)
+    """Return all distinct points, and the indices of the points of each condition."""
+    points = np.concatenate([np.asarray(point_set.points) for point_set in point_sets])
+    unique, indices = np.unique(points, axis=0, return_inverse=True)
+    bounds = np.cumsum([len(point_set.points) for point_set in point_sets])[:-1]
+    return unique, np.split(indices.reshape(-1), bounds)
 
 
-def row_groups(
-    residuals: tuple[Residual, ...], blocks: tuple[Collocation, ...], metric: Metric
+def order_rows(
+    residuals: tuple[Residual, ...],
+    point_sets: tuple[PointSet, ...],
+    metric: ScaledCoordinates,
+    num_first: int,
 ) -> list[Level]:
-    """Rows from coarse to fine; those at one point follow each other."""
-    unique, where = _places(blocks)
-    number = np.concatenate(
-        [np.tile(w, len(r.components)) for w, r in zip(where, residuals, strict=True)]
-    )
-    ends = np.cumsum(
-        [0, *(len(w) * len(r.components) for w, r in zip(where, residuals, strict=True))]
-    )
-    found: list[Level] = []
-    for stage in _stages(residuals):
-        rows = np.concatenate([np.arange(ends[n], ends[n + 1]) for n in stage])
-        rows = rows[np.argsort(number[rows], kind="stable")]
-        mine, starts = np.unique(number[rows], return_index=True)
-        parts = np.split(rows, starts[1:])
-        found += [
-            Level(np.concatenate([parts[n] for n in level.members]), level.scale)
-            for level in levels(metric(unique[mine]), _TOP, metric.spacing(unique[mine]))
+    """Order rows from coarse to fine, with all rows of a point next to each other."""
+    unique, point_indices = _unique_points(point_sets)
+    row_points = [
+        np.tile(indices, len(residual.equation_terms))
+        for indices, residual in zip(point_indices, residuals, strict=True)
+    ]
+    bounds = np.cumsum([0, *map(len, row_points)])
+    row_points = np.concatenate(row_points)
+    groups: list[Level] = []
+    for stage in _condition_stages(residuals):
+        rows = np.concatenate([np.arange(bounds[n], bounds[n + 1]) for n in stage])
+        rows = rows[np.argsort(row_points[rows], kind="stable")]
+        indices, starts = np.unique(row_points[rows], return_index=True)
+        rows_by_point = np.split(rows, starts[1:])
+        groups += [
+            Level(np.concatenate([rows_by_point[n] for n in level.members]), level.scale)
+            for level in _order_stages(
+                unique[indices], [np.arange(len(indices))], metric, num_first
+            )
         ]
-    return found
+    return groups

@@ -1,47 +1,46 @@
-"""What the sparse solver returns."""
+"""Solution of the sparse solver."""
 
 import equinox as eqx
 import jax.numpy as jnp
 from jax.sharding import Mesh
 from jaxtyping import Array, Float, Int
 
-from kernelpde.functionals import Functionals, Kernels, Stack, Term
-from kernelpde.linear_solvers._local import Nearby, local_jets
+from kernelpde.functionals import Functionals, Kernels, StackedFunctionals, Term
+from kernelpde.linear_solvers._local import NeighborGroups, local_jets
+from kernelpde.linear_solvers._protocol import AbstractLinearSolution
 from kernelpde.linear_solvers._result import RESULTS
-from kernelpde.linear_solvers._system import (
-    AbstractLinearSolution,
-)
-from kernelpde.problem import LinearizedProblem
+from kernelpde.problem import LinearSystem
 
 
 class SparseSolution(AbstractLinearSolution):
-    """u = κ(·, Φ) z.
+    """Solution u = κ(·, Φ) z.
 
     **Attributes:** as for `AbstractLinearSolution`, and
 
     - `values`: ψu.
-    - `raw`: for each condition all its jet entries at its points.
-    - `iterations`: of conjugate gradients.
-    - `pool`, `jitter`: ψ, to see u elsewhere.
+    - `all_jet_values`: all jet values of each condition at its points.
+    - `iterations`: number of conjugate gradient iterations.
+    - `functionals`, `jitter`: ψ and the jitter, for the evaluation at other points.
+    - `mesh`: devices that share the evaluation.
     """
 
-    stacks: tuple[Stack, ...]
+    stacks: tuple[StackedFunctionals, ...]
     weights: Float[Array, " M"]
-    fitted: Float[Array, " M"]
+    row_values: Float[Array, " M"]
     norm_squared: Float[Array, ""]
     diagonal: Float[Array, " M"]
     nugget: Float[Array, ""]
     result: RESULTS
-    added: Float[Array, " M"]
+    diagonal_shift: Float[Array, " M"]
     values: Float[Array, " N1"]
-    raw: tuple[Float[Array, "_ _"], ...]
+    all_jet_values: tuple[Float[Array, "_ _"], ...]
     iterations: Int[Array, ""]
-    pool: Functionals
+    functionals: Functionals
     jitter: float = eqx.field(static=True)
     mesh: Mesh | None = eqx.field(static=True)
 
     @property
-    def devices(self) -> Mesh | None:
+    def device_mesh(self) -> Mesh | None:
         return self.mesh
 
     @property
@@ -53,34 +52,34 @@ class SparseSolution(AbstractLinearSolution):
         kernels: Kernels,
         points: Float[Array, "P d"],
         terms: tuple[Term, ...],
-        near: Nearby | None,
+        neighbors: NeighborGroups | None,
     ) -> Float[Array, "P T"]:
-        assert near is not None
+        assert neighbors is not None
         return local_jets(
-            kernels, self.pool, self.values, self.jitter, points, near, terms, self.mesh
+            kernels, self.functionals, self.values, self.jitter, points, neighbors, terms, self.mesh
         )
 
-    def predicted(
+    def predict(
         self,
         kernels: Kernels,
-        stacks: tuple[Stack, ...],
-        near: tuple[Nearby | None, ...],
-        keep: bool = False,
+        stacks: tuple[StackedFunctionals, ...],
+        neighbors: tuple[NeighborGroups | None, ...],
+        cache_intermediates: bool = False,
     ) -> Float[Array, " N"]:
-        del keep
+        del cache_intermediates
         return jnp.concatenate(
             [
-                stack.applied(self.jets(kernels, stack.points, stack.terms, n))
-                for stack, n in zip(stacks, near, strict=True)
+                stack.apply(self.jets(kernels, stack.points, stack.terms, groups))
+                for stack, groups in zip(stacks, neighbors, strict=True)
             ]
         )
 
-    def condition(self) -> Float[Array, ""]:
-        # The smallest eigenvalue is at most what zᵀ (K + T) z / zᵀ z says, with unit diagonal.
-        size = self.diagonal + self.added
-        scaled = self.weights**2 * size
+    def condition_number(self) -> Float[Array, ""]:
+        # The Rayleigh quotient zᵀ (K + T) z / zᵀ z with unit diagonal bounds the smallest
+        # eigenvalue from above.
+        scaled = self.weights**2 * (self.diagonal + self.diagonal_shift)
         return jnp.sum(scaled) / jnp.maximum(
-            self.norm_squared + jnp.sum(self.weights**2 * self.added), 1e-300
+            self.norm_squared + jnp.sum(self.weights**2 * self.diagonal_shift), 1e-300
         )
 
     def inner_product(
@@ -89,9 +88,11 @@ class SparseSolution(AbstractLinearSolution):
         del coefficients
         return self.weights @ applied
 
-    def entries(self, kernels: Kernels, rows: LinearizedProblem) -> tuple[Float[Array, "_ _"], ...]:
+    def jet_values(self, kernels: Kernels, system: LinearSystem) -> tuple[Float[Array, "_ _"], ...]:
         del kernels
         return tuple(
-            entries[:, list(numbers)]
-            for numbers, entries in zip(rows.nonlinear, self.raw, strict=True)
+            jet_values[:, list(indices)]
+            for indices, jet_values in zip(
+                system.nonlinear_indices, self.all_jet_values, strict=True
+            )
         )

@@ -1,221 +1,235 @@
-"""Columns of a sparse triangular factor, grouped so that they are found together.
+"""Supernodes of a sparse triangular factor, and the steps that eliminate them.
 
-Columns of one level that lie close to each other form a supernode: one small Gram matrix, of them
-and of all earlier functionals nearby, gives them all. Supernodes of one level get colors, such
-that none of a color sees another of that color: they can be eliminated at the same time.
+Neighboring columns of a level form a supernode. One small Gram matrix, of its columns and of all
+previous neighboring functionals, yields all of them. The supernodes of a level are colored such
+that supernodes of the same color are not coupled and can be eliminated simultaneously.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
+import equinox as eqx
+import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float, Int
+from jax.sharding import Mesh
+from jaxtyping import Array, Float, Int
 
 from kernelpde.linear_solvers._ordering import Level
-from kernelpde.linear_solvers._trees import tree_of
+from kernelpde.linear_solvers._padding import pad_indices
+from kernelpde.linear_solvers._trees import make_tree, nearest_distances
 
-COLUMNS = 32
-"""How many columns a supernode has at most."""
+_MAX_COLUMNS = 32
+"""Maximum number of columns of a supernode."""
 
-_KINDS, _EACH = 6, 150
-"""Maximum number of different sizes to which supernodes are filled up, and minimum number of
-supernodes of each size: every kind has to be compiled."""
+_MAX_SIZES, _MIN_SUPERNODES_PER_SIZE = 6, 150
+"""Maximum number of padded sizes of supernodes, and minimum number of supernodes of each size.
+Every size has to be compiled."""
 
-_BATCHES = ((512, 16), (1100, 4), (np.inf, 1))
-"""How many supernodes are eliminated at the same time, by the number of their rows."""
+_BATCH_SIZES = ((512, 16), (1100, 4), (np.inf, 1))
+"""Pairs of a maximum number of rows and the number of such supernodes to eliminate at a time."""
 
 
 @dataclass(frozen=True)
 class _Supernode:
-    """Columns with the rows they see, and when they are eliminated."""
+    """Columns of a supernode, the rows they are coupled to, and the time of their elimination."""
 
     time: int
     columns: Int[np.ndarray, " c"]
     rows: Int[np.ndarray, " r"]
 
 
-@dataclass(frozen=True)
-class Elimination:
-    """The steps in which a factor is built up, each of a number of supernodes.
+_EMPTY = _Supernode(0, np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
 
-    Steps that see about as many rows are of one kind, and their arrays have the same shape.
+
+class Supernodes(eqx.Module):
+    """Supernodes of the same padded size, by step and position in the step.
 
     **Attributes:**
 
-    - `columns`: for each kind, step and supernode its columns, filled up with `idle`.
-    - `rows`: likewise those before them that they see.
-    - `kind`, `position`: where each step is found, in the order of elimination.
-    - `idle`: the number of elements.
+    - `columns`: indices of their columns, padded.
+    - `rows`: indices of the previous elements that they are coupled to, padded.
     """
 
-    columns: tuple[Int[np.ndarray, "_ _b c"], ...]
-    rows: tuple[Int[np.ndarray, "_ _b _r"], ...]
-    kind: Int[np.ndarray, " s"]
-    position: Int[np.ndarray, " s"]
-    idle: int
+    columns: Int[Array, "_ b c"]
+    rows: Int[Array, "_ b r"]
+
+    @property
+    def width(self) -> int:
+        """Number of rows and columns of each supernode."""
+        return self.rows.shape[-1] + self.columns.shape[-1]
 
 
-def elimination(
-    points: Float[np.ndarray, "N d"], groups: Sequence[Level], radius: float
-) -> Elimination:
-    """Supernodes for elements at points.
+class Pattern(eqx.Module):
+    """Sparsity pattern of a triangular factor as a sequence of elimination steps.
+
+    **Attributes:**
+
+    - `batches`: supernodes of each padded size.
+    - `batch_kind`, `position`: for each step the index of its batch and its index in the batch.
+    - `padding_index`: number of elements, which is the index of the padding element.
+    - `mesh`: devices that share the small factorizations.
+    """
+
+    batches: tuple[Supernodes, ...]
+    batch_kind: Int[Array, " s"]
+    position: Int[Array, " s"]
+    padding_index: int = eqx.field(static=True)
+    mesh: Mesh | None = eqx.field(static=True, default=None)
+
+    @property
+    def num_gram_entries(self) -> float:
+        """Number of entries of the Gram matrices of all supernodes."""
+        return sum(float(np.prod(batch.rows.shape[:2]) * batch.width**2) for batch in self.batches)
+
+    @property
+    def bytes(self) -> float:
+        """Memory of a factor with this pattern."""
+        return sum(
+            8.0 * batch.columns.size * (batch.width + batch.columns.shape[-1])
+            for batch in self.batches
+        )
+
+
+def make_pattern(
+    points: Float[np.ndarray, "N d"],
+    groups: Sequence[Level],
+    radius: float,
+    mesh: Mesh | None = None,
+) -> Pattern:
+    """Group elements into supernodes and elimination steps.
 
     **Arguments:**
 
-    - `points`: where each element is.
-    - `groups`: the elements from first to last.
-    - `radius`: ρ, how far an element sees in units of the length scale of its group.
+    - `points`: locations of the elements.
+    - `groups`: elements in the order of elimination.
+    - `radius`: ρ, distance within which elements are coupled, in units of the scale of the group.
+    - `mesh`: devices that share the small factorizations.
     """
-    tree = tree_of(points)
-    time = np.full(len(points), np.iinfo(np.int64).max)
-    found: list[_Supernode] = []
+    tree = make_tree(points)
+    times = np.full(len(points), np.iinfo(np.int64).max)
+    supernodes: list[_Supernode] = []
     clock = 0
-    top = groups[0].members
-    for start in range(0, len(top), COLUMNS):
-        # The first see everything before them.
-        columns = top[start : start + COLUMNS]
-        time[columns] = clock
-        found.append(_Supernode(clock, columns, top[:start]))
+    first = groups[0].members
+    for start in range(0, len(first), _MAX_COLUMNS):
+        # Elements of the first group are coupled to all previous ones.
+        columns = first[start : start + _MAX_COLUMNS]
+        times[columns] = clock
+        supernodes.append(_Supernode(clock, columns, first[:start]))
         clock += 1
     for group in groups[1:]:
-        reach = radius * group.scale
-        leaves = leaves_of(points, group.members)
-        centers = np.stack([points[leaf].mean(0) for leaf in leaves])
+        distance = radius * group.scale
+        cells = split_cells(points, group.members)
+        centers = np.stack([points[cell].mean(0) for cell in cells])
         widths = np.array(
             [
-                np.sqrt(((points[leaf] - center) ** 2).sum(1).max())
-                for leaf, center in zip(leaves, centers, strict=True)
+                np.sqrt(((points[cell] - center) ** 2).sum(1).max())
+                for cell, center in zip(cells, centers, strict=True)
             ]
         )
-        colors = _colors(centers, reach, widths)
-        for leaf, color in zip(leaves, colors, strict=True):
-            time[leaf] = clock + color
-        near = tree.query_ball_point(centers, reach + widths, workers=-1)
-        for leaf, color, around in zip(leaves, colors, near, strict=True):
-            rows = np.asarray(around, dtype=np.int64)
-            rows = rows[time[rows] < clock + color]
-            rows = rows[_nearest(points[rows], points[leaf]) <= reach]
-            rows = rows[np.argsort(time[rows], kind="stable")]
-            found.append(_Supernode(clock + int(color), leaf, rows))
+        colors = _colors(centers, distance, widths)
+        for cell, color in zip(cells, colors, strict=True):
+            times[cell] = clock + color
+        neighbors = tree.query_ball_point(centers, distance + widths, workers=-1)
+        for cell, color, candidates in zip(cells, colors, neighbors, strict=True):
+            rows = np.asarray(candidates, dtype=np.int64)
+            rows = rows[times[rows] < clock + color]
+            rows = rows[nearest_distances(points[rows], points[cell]) <= distance]
+            rows = rows[np.argsort(times[rows], kind="stable")]
+            supernodes.append(_Supernode(clock + int(color), cell, rows))
         clock += int(colors.max()) + 1
-    return _packed(found, len(points))
+    return _pack(supernodes, len(points), mesh)
 
 
-def _nearest(
-    points: Float[np.ndarray, "n d"], others: Float[np.ndarray, "m d"]
-) -> Float[np.ndarray, " n"]:
-    """How far each point is from the nearest of some others."""
-    squares = np.zeros((len(points), len(others)))
-    for a, b in zip(points.T, others.T, strict=True):
-        squares += (a[:, None] - b[None, :]) ** 2
-    return np.sqrt(squares.min(1, initial=np.inf))
-
-
-def near_to(
-    tree: Any,
-    points: Float[np.ndarray, "N d"],
-    some: Float[np.ndarray, "m d"],
-    reach: float,
-) -> Int[np.ndarray, " n"]:
-    """The numbers of the points, those in the tree, that are within reach of any of some others."""
-    center = some.mean(0)
-    width = np.sqrt(((some - center) ** 2).sum(1).max())
-    around = np.asarray(tree.query_ball_point(center, reach + width), dtype=np.int64)
-    return around[_nearest(points[around], some) <= reach]
-
-
-def leaves_of(
-    points: Float[np.ndarray, "N d"], members: Int[np.ndarray, " n"], widest: float = np.inf
+def split_cells(
+    points: Float[np.ndarray, "N d"], members: Int[np.ndarray, " n"], max_width: float = np.inf
 ) -> list[Int[np.ndarray, " _"]]:
-    """Parts of nearly equal number, cut again and again across the long side.
+    """Bisect points across the longest side until cells are small enough.
 
-    None has more members than a supernode has columns, and none is wider than `widest`.
+    No cell has more members than a supernode has columns, and none is wider than `max_width`.
     """
-    finished, todo = [], [(members, -(-len(members) // COLUMNS))]
-    while todo:
-        part, count = todo.pop()
-        if count == 1 and len(part) > 1 and np.ptp(points[part], axis=0).max() > widest:
+    cells, pending = [], [(members, -(-len(members) // _MAX_COLUMNS))]
+    while pending:
+        cell, count = pending.pop()
+        extents = np.ptp(points[cell], axis=0)
+        if count == 1 and len(cell) > 1 and extents.max() > max_width:
             count = 2
         if count == 1:
-            finished.append(part)
+            cells.append(cell)
             continue
-        along = int(np.argmax(np.ptp(points[part], axis=0)))
         half = count // 2
-        cut = len(part) * half // count
-        order = part[np.argpartition(points[part, along], cut)]
-        todo += [(order[:cut], half), (order[cut:], count - half)]
-    return finished
+        middle = len(cell) * half // count
+        order = cell[np.argpartition(points[cell, int(np.argmax(extents))], middle)]
+        pending += [(order[:middle], half), (order[middle:], count - half)]
+    return cells
 
 
 def _colors(
-    centers: Float[np.ndarray, "n d"], reach: float, widths: Float[np.ndarray, " n"]
+    centers: Float[np.ndarray, "n d"], distance: float, widths: Float[np.ndarray, " n"]
 ) -> Int[np.ndarray, " n"]:
-    """Numbers such that no two that may see each other have the same."""
+    """Color cells such that cells of the same color are not coupled."""
     colors = np.full(len(centers), -1)
-    most = reach + 2.0 * float(widths.max())
-    near = tree_of(centers).query_ball_point(centers, most, workers=-1)
-    for n, others in enumerate(near):
-        others = np.asarray(others)
-        apart = np.sqrt(((centers[others] - centers[n]) ** 2).sum(1))
-        taken = set(colors[others[apart <= reach + widths[others] + widths[n]]].tolist())
-        colors[n] = next(c for c in range(len(centers)) if c not in taken)
+    max_distance = distance + 2.0 * float(widths.max())
+    neighbors = make_tree(centers).query_ball_point(centers, max_distance, workers=-1)
+    for n, candidates in enumerate(map(np.asarray, neighbors)):
+        distances = np.sqrt(((centers[candidates] - centers[n]) ** 2).sum(1))
+        coupled = candidates[distances <= distance + widths[candidates] + widths[n]]
+        neighbor_colors = set(colors[coupled].tolist())
+        colors[n] = next(c for c in range(len(centers)) if c not in neighbor_colors)
     return colors
 
 
-def _packed(supernodes: list[_Supernode], idle: int) -> Elimination:
-    """Supernodes as arrays, one for each kind."""
+def _pack(supernodes: list[_Supernode], padding_index: int, mesh: Mesh | None) -> Pattern:
+    """Collect supernodes of similar size in padded arrays."""
     lengths = np.array([max(1, len(node.rows)) for node in supernodes])
-    sizes = _sizes(lengths)
+    sizes = _padded_sizes(lengths)
     kinds = np.searchsorted(sizes, lengths)
     times = np.array([node.time for node in supernodes])
-    steps: list[tuple[int, int, np.ndarray]] = []
-    batches = [next(number for most, number in _BATCHES if size <= most) for size in sizes]
-    for kind, batch in enumerate(batches):
-        mine = np.flatnonzero(kinds == kind)
-        mine = mine[np.argsort(times[mine], kind="stable")]
-        for same in np.split(mine, np.flatnonzero(np.diff(times[mine])) + 1):
-            for start in range(0, len(same), batch):
-                part = same[start : start + batch]
-                steps.append((int(times[part[0]]), kind, part))
-    steps.sort(key=lambda step: step[0])
-    columns, rows = [], []
-    position = np.zeros(len(steps), dtype=np.int32)
+    steps: list[tuple[int, int, int]] = []
+    batches = []
     for kind, size in enumerate(sizes):
-        places = [n for n, step in enumerate(steps) if step[1] == kind]
-        some = np.full((len(places), batches[kind], COLUMNS), idle, dtype=np.int32)
-        seen = np.full((len(places), batches[kind], size), idle, dtype=np.int32)
-        for place, number in enumerate(places):
-            position[number] = place
-            for n, which in enumerate(steps[number][2]):
-                node = supernodes[which]
-                some[place, n, : len(node.columns)] = node.columns
-                seen[place, n, : len(node.rows)] = node.rows
-        columns.append(some)
-        rows.append(seen)
-    kind = np.array([step[1] for step in steps], dtype=np.int32)
-    return Elimination(tuple(columns), tuple(rows), kind, position, idle)
+        batch_size = next(count for max_rows, count in _BATCH_SIZES if size <= max_rows)
+        members = np.flatnonzero(kinds == kind)
+        members = members[np.argsort(times[members], kind="stable")]
+        padded: list[_Supernode] = []
+        for simultaneous in np.split(members, np.flatnonzero(np.diff(times[members])) + 1):
+            for start in range(0, len(simultaneous), batch_size):
+                chunk = [supernodes[n] for n in simultaneous[start : start + batch_size]]
+                steps.append((chunk[0].time, kind, len(padded) // batch_size))
+                padded += chunk + [_EMPTY] * (batch_size - len(chunk))
+        columns = pad_indices([node.columns for node in padded], _MAX_COLUMNS, padding_index)
+        rows = pad_indices([node.rows for node in padded], size, padding_index)
+        batches.append(
+            Supernodes(
+                jnp.asarray(columns.reshape(-1, batch_size, _MAX_COLUMNS)),
+                jnp.asarray(rows.reshape(-1, batch_size, size)),
+            )
+        )
+    steps.sort(key=lambda step: step[0])
+    order = np.array(steps, dtype=np.int32)
+    return Pattern(
+        tuple(batches), jnp.asarray(order[:, 1]), jnp.asarray(order[:, 2]), padding_index, mesh
+    )
 
 
-def _sizes(lengths: Int[np.ndarray, " n"]) -> list[int]:
-    """Few sizes to fill up to, such that factors of all blocks take the least work."""
-    kinds = int(np.clip(len(lengths) // _EACH, 1, _KINDS))
+def _padded_sizes(lengths: Int[np.ndarray, " n"]) -> list[int]:
+    """Choose few padded sizes that minimize the work of all small factorizations."""
+    max_sizes = int(np.clip(len(lengths) // _MIN_SUPERNODES_PER_SIZE, 1, _MAX_SIZES))
     edges = np.unique(np.quantile(lengths, np.linspace(0, 1, 40), method="higher"))
     counts = np.diff(np.searchsorted(np.sort(lengths), edges, side="right"), prepend=0)
-    work = (edges + COLUMNS).astype(float) ** 3
-    many = len(edges)
-    before = np.concatenate([[0], np.cumsum(counts)])
-    # best[k][j]: the least work for the first j sizes with k kinds.
-    best = np.full((kinds + 1, many + 1), np.inf)
-    cut = np.zeros((kinds + 1, many + 1), dtype=int)
+    work = (edges + _MAX_COLUMNS).astype(float) ** 3
+    num_edges = len(edges)
+    cumulative = np.concatenate([[0], np.cumsum(counts)])
+    # best[k][j]: the least work for the first j edges with k sizes.
+    best = np.full((max_sizes + 1, num_edges + 1), np.inf)
+    split = np.zeros((max_sizes + 1, num_edges + 1), dtype=int)
     best[0, 0] = 0.0
-    for k in range(1, kinds + 1):
-        for j in range(1, many + 1):
-            options = best[k - 1, :j] + (before[j] - before[:j]) * work[j - 1]
-            cut[k, j] = int(np.argmin(options))
-            best[k, j] = options[cut[k, j]]
-    k, j, found = int(np.argmin(best[:, many])), many, []
+    for k in range(1, max_sizes + 1):
+        for j in range(1, num_edges + 1):
+            options = best[k - 1, :j] + (cumulative[j] - cumulative[:j]) * work[j - 1]
+            split[k, j] = int(np.argmin(options))
+            best[k, j] = options[split[k, j]]
+    k, j, sizes = int(np.argmin(best[:, num_edges])), num_edges, []
     while j > 0:
-        found.append(int(edges[j - 1]))
-        j, k = int(cut[k, j]), k - 1
-    return sorted(found)
+        sizes.append(int(edges[j - 1]))
+        j, k = int(split[k, j]), k - 1
+    return sorted(sizes)

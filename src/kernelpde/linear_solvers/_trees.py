@@ -1,13 +1,33 @@
-"""Points that know their neighbors."""
+"""Nearest-neighbor search."""
 
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 
-def tree_of(points: Float[np.ndarray, "n d"]) -> Any:
-    """A `scipy.spatial.KDTree`, which takes a third of the time of importing this library."""
-    from scipy.spatial import KDTree
+def make_tree(points: Float[np.ndarray, "n d"]) -> Any:
+    """Build a `scipy.spatial.KDTree`."""
+    from scipy.spatial import KDTree  # a third of the import time of this package
 
     return KDTree(points)
+
+
+def nearest_distances(
+    points: Float[np.ndarray, "n d"], targets: Float[np.ndarray, "m d"]
+) -> Float[np.ndarray, " n"]:
+    """Return the distance from each point to the nearest target."""
+    squares = np.zeros((len(points), len(targets)))
+    for left, right in zip(points.T, targets.T, strict=True):
+        squares += (left[:, None] - right[None, :]) ** 2
+    return np.sqrt(squares.min(1, initial=np.inf))
+
+
+def neighbors_within(
+    tree: Any, points: Float[np.ndarray, "N d"], targets: Float[np.ndarray, "m d"], radius: float
+) -> Int[np.ndarray, " n"]:
+    """Return the indices of the points of a tree within a distance from any of the targets."""
+    center = targets.mean(0)
+    width = np.sqrt(((targets - center) ** 2).sum(1).max())
+    candidates = np.asarray(tree.query_ball_point(center, radius + width), dtype=np.int64)
+    return candidates[nearest_distances(points[candidates], targets) <= radius]

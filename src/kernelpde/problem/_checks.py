@@ -1,128 +1,118 @@
-"""What a problem is made of, checked."""
+"""Checks of the parts of a problem against each other."""
 
 import inspect
 from collections.abc import Mapping, Sequence
-from keyword import iskeyword
 from typing import Any
 
 import numpy as np
 from jaxtyping import Array, Float
 
-from kernelpde.arrays import Numbers, array, known
-from kernelpde.checking import (
-    did_you_mean,
-    instance,
-    numbers,
-    shown,
-)
+from kernelpde.arrays import Numbers, to_array
+from kernelpde.checking import check_instance, did_you_mean, require, to_float_array
 from kernelpde.errors import InputError
-from kernelpde.geometry import (
-    AbstractRegion,
-    Averages,
-    Patch,
-    Patches,
-    PointCloud,
-    Space,
-)
+from kernelpde.geometry import AbstractRegion, Averages, Patch, PatchUnion, PointCloud, Space
 from kernelpde.problem._condition import Condition
-from kernelpde.problem._fields import Field
+from kernelpde.problem._fields import Unknowns, check_identifier
 
 
-def named_inputs(inputs: Any) -> Mapping[str, Any]:
+def check_inputs(inputs: Any) -> Mapping[str, Any]:
+    """Return the inputs of a problem after a check of their names."""
     example = "a dictionary such as {'source': 1.0}"
-    instance("Problem", "inputs", inputs, Mapping, example)
+    check_instance("Problem", "inputs", inputs, Mapping, example)
     for name in inputs:
-        if not isinstance(name, str) or not name.isidentifier() or iskeyword(name):
-            raise InputError(
-                f"Problem: an input's name must be usable as an argument of a residual; got "
-                f"{shown(name)}."
-            )
+        check_identifier("Problem", name, "the name of an input")
     return inputs
 
 
-def square_mixing(mixing: Numbers, size: int) -> Float[Array, "F F"]:
-    matrix = numbers("Problem", "mixing", mixing)
-    if matrix.shape != (size, size) or not np.isfinite(matrix).all():
-        raise InputError(
-            f"Problem: mixing must be a matrix of {size} x {size} numbers, one row per real field; "
-            f"got shape {matrix.shape}."
-        )
-    return array(matrix)
+def check_mixing(mixing: Numbers, unknowns: Unknowns) -> Float[Array, "F F"]:
+    """Return a mixing matrix after a check of its shape."""
+    if unknowns.parameters or unknowns.laws:
+        raise InputError("Problem: mixing requires that all unknowns are fields.")
+    matrix, size = to_float_array("Problem", "mixing", mixing), len(unknowns.fields)
+    is_square = matrix.shape == (size, size) and np.isfinite(matrix).all()
+    expected = f"a finite matrix of shape ({size}, {size}), one row per real field"
+    require(bool(is_square), "Problem", "mixing", expected, mixing)
+    return to_array(matrix)
 
 
-def check_conditions(conditions: Sequence[Any]) -> None:
-    if not isinstance(conditions, Sequence) or not conditions:
-        raise InputError(f"Problem: expected a list of conditions; got {shown(conditions)}.")
+def check_conditions(conditions: Any) -> None:
+    """Check the types and the names of conditions."""
+    is_list = isinstance(conditions, Sequence) and len(conditions) > 0
+    require(is_list, "Problem", "conditions", "a list of conditions", conditions)
     for condition in conditions:
-        expected = "a Condition; a list of them is unpacked, Problem(*conditions, fields=...)"
-        instance("Problem", "every condition", condition, Condition, expected)
+        expected = "a Condition; unpack a list of them, Problem(*conditions, fields=...)"
+        check_instance("Problem", "every condition", condition, Condition, expected)
+    check_distinct("condition", [condition.name for condition in conditions])
+
+
+def check_distinct(kind: str, names: list[str]) -> None:
+    """Check that names are different."""
+    if len(set(names)) != len(names):
+        raise InputError(f"Problem: every {kind} must have a different name; got {names}.")
 
 
 def check_arguments(
-    conditions: Sequence[Condition],
-    fields: Sequence[Field],
-    pairs: Sequence[tuple[str, int, int]],
-    mixed: bool,
-    inputs: Sequence[str],
+    conditions: Sequence[Condition], unknowns: Unknowns, mixed: bool, inputs: Sequence[str]
 ) -> None:
-    """Names that mean two things, and fields and inputs that nothing is asked of."""
-    parts = {fields[i].name: name for name, *both in pairs for i in both}
-    names = {field.name for field in fields} | set(parts.values())
-    used: set[str] = set()
+    """Check that names are unambiguous, and that residuals use all fields and inputs."""
+    fields = unknowns.fields
+    complex_name = {fields[i].name: name for name, *pair in unknowns.complex_fields for i in pair}
+    names = {field.name for field in fields} | set(complex_name.values()) | {"normal"}
+    argument_names: set[str] = set()
     for condition in conditions:
-        for key in condition.data:
-            if key in names or key == "normal":
+        for name in condition.data:
+            if name in names:
                 raise InputError(
-                    f"Condition {condition.name!r}: data {key!r} has the name of a field or of the "
-                    "normal; call it something else."
+                    f"Condition {condition.name!r}: data {name!r} has the name of a field or of "
+                    "the normal. Rename it."
                 )
-        for key in inputs:
-            if key in names or key == "normal" or key in condition.data:
+        for name in inputs:
+            if name in names or name in condition.data:
                 raise InputError(
-                    f"Problem: the input {key!r} has the name of a field, of data or of the "
-                    "normal; call it something else."
+                    f"Problem: the input {name!r} has the name of a field, of data or of the "
+                    "normal. Rename it."
                 )
-        used |= set(inspect.signature(condition.residual).parameters)
-    for key in inputs:
-        if key not in used:
+        argument_names |= set(inspect.signature(condition.residual).parameters)
+    for name in inputs:
+        if name not in argument_names:
             raise InputError(
-                f"Problem: no condition has the input {key!r} among its arguments."
-                f"{did_you_mean(key, used)}"
+                f"Problem: no residual has the input {name!r} among its arguments."
+                f"{did_you_mean(name, argument_names)}"
             )
-    # Mixed fields say something about each other without a condition.
-    idle = [f.name for f in fields if not used & {f.name, parts.get(f.name, f.name)}]
-    if idle and not mixed:
+    # Mixed fields are correlated, so that conditions on one field determine another.
+    unused = [
+        f.name for f in fields if not argument_names & {f.name, complex_name.get(f.name, f.name)}
+    ]
+    if unused and not mixed:
         raise InputError(
-            f"Problem: no condition has the field {idle[0]!r} among its arguments, so that nothing "
-            "determines it. Leave it out, or add its equations."
+            f"Problem: no residual has the field {unused[0]!r} among its arguments, so it is "
+            "undetermined. Remove it, or add its equations."
         )
 
 
-def data_arrays(data: Mapping[str, Numbers]) -> dict[str, Array]:
-    return {key: known(values) for key, values in data.items()}
-
-
-def space_of(region: AbstractRegion) -> Space | None:
-    return region.space if isinstance(region, Patch | Patches) else None
+def _region_space(region: AbstractRegion) -> Space | None:
+    return region.space if isinstance(region, Patch | PatchUnion) else None
 
 
 def common_space(conditions: Sequence[Condition]) -> Space:
-    spaces = [(c.name, space_of(c.region)) for c in conditions]
-    given = [(name, space) for name, space in spaces if space is not None]
-    clouds = [(c.name, w) for c in conditions if isinstance(w := c.region, PointCloud | Averages)]
-    if given:
-        first, space = given[0]
-        for name, other in given[1:]:
-            if not other.agrees_with(space):
+    """Return the coordinates that all conditions share."""
+    spaces = {c.name: space for c in conditions if (space := _region_space(c.region)) is not None}
+    clouds = {c.name: c.region for c in conditions if isinstance(c.region, PointCloud | Averages)}
+    cloud_spaces = [cloud.space for cloud in clouds.values() if cloud.space is not None]
+    if spaces:
+        (first, space), *remaining = spaces.items()
+        for name, other_space in remaining:
+            if not other_space.agrees_with(space):
                 raise InputError(
-                    f"Conditions {first!r} and {name!r} live in different coordinates: "
-                    f"{space} and {other}."
+                    f"Problem: conditions {first!r} and {name!r} have different coordinates, "
+                    f"{space} and {other_space}."
                 )
+    elif cloud_spaces:
+        space = cloud_spaces[0]
     else:
-        dimension = clouds[0][1].points.shape[-1]
-        named = [cloud.space for _, cloud in clouds if cloud.space is not None]
-        space = named[0] if named else Space(tuple(f"x{i}" for i in range(dimension)))
-    for name, cloud in clouds:
+        dimension = next(iter(clouds.values())).points.shape[-1]
+        space = Space(tuple(f"x{i}" for i in range(dimension)))
+    for name, cloud in clouds.items():
         if cloud.space is not None and cloud.space.coordinates != space.coordinates:
             raise InputError(
                 f"Condition {name!r}: its points have the coordinates {cloud.space.coordinates}, "

@@ -1,25 +1,39 @@
-"""What is asked of the fields: a residual on a region, with its noise and data."""
+"""Conditions: residuals on regions, with noise and data."""
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from types import MappingProxyType
 
 import jax.core
 import numpy as np
 
 from kernelpde.arrays import Numbers
-from kernelpde.checking import finite, function, listed, named, numbers, real_number, shown
+from kernelpde.checking import (
+    check_callable,
+    check_finite,
+    check_mapping,
+    check_real,
+    format_names,
+    input_error,
+    require,
+    to_float_array,
+)
 from kernelpde.errors import InputError
 from kernelpde.geometry import AbstractDomain, AbstractRegion, Averages, PointCloud
+
+_REQUIRES_POINTS = (
+    "requires user-supplied points. Pass an array of points or a PointCloud instead of a region."
+)
 
 
 @dataclass(frozen=True)
 class LearnedNoise:
-    """A standard deviation of noise that `learn` finds together with the kernels.
+    """A standard deviation of noise that `learn` estimates together with the kernels.
 
     **Arguments:**
 
-    - `start`: where to begin; also what `solve` uses.
+    - `initial`: initial value. `solve` uses it unchanged.
 
     **Example:**
 
@@ -29,21 +43,21 @@ class LearnedNoise:
     ```
     """
 
-    start: float
+    initial: float
 
     def __post_init__(self):
-        real_number("LearnedNoise", "start", self.start, above=0)
+        check_real("LearnedNoise", "initial", self.initial, greater_than=0)
 
 
 @dataclass(frozen=True, eq=False)
 class StudentT:
-    """Noise with outliers: Student's t, Gaussian in the middle, with heavier tails.
+    """Student's t noise, for data with outliers. Its tails are heavier than Gaussian.
 
     **Arguments:**
 
-    - `scale`: about the standard deviation of data that are not outliers; one number, or one per
+    - `scale`: approximate standard deviation of data that are not outliers, one number or one per
       point.
-    - `degrees`: of freedom. The fewer, the heavier the tails.
+    - `df`: degrees of freedom. Fewer degrees of freedom give heavier tails.
 
     **Example:**
 
@@ -53,31 +67,32 @@ class StudentT:
     """
 
     scale: Numbers
-    degrees: float = 4.0
+    df: float = 4.0
 
     def __post_init__(self):
-        scale = numbers("StudentT", "scale", self.scale)
-        if scale.ndim > 1 or not np.isfinite(scale).all() or (scale <= 0).any():
-            raise InputError(f"StudentT: the scale must be positive; got {shown(self.scale)}.")
+        scale = to_float_array("StudentT", "scale", self.scale)
+        is_scale = scale.ndim <= 1 and np.isfinite(scale).all() and (scale > 0).all()
+        expected = "positive, one number or one per point"
+        require(bool(is_scale), "StudentT", "scale", expected, self.scale)
         object.__setattr__(self, "scale", scale)
-        real_number("StudentT", "degrees", self.degrees, above=0)
+        check_real("StudentT", "df", self.df, greater_than=0)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, init=False)
 class Condition:
     """F(x, fields) = 0 on a region: an equation, a boundary or initial condition, or data.
 
     **Arguments:**
 
-    - `name`: different for each condition of a problem.
-    - `where`: a region, or an array of points.
-    - `residual`: F, a function of the point and, by the names of its further arguments, of fields
-      (as jets), data and, on boundary pieces, the outward `normal`. It returns a number, or a tuple
-      of numbers for several equations; complex numbers count as two.
+    - `name`: name, different for each condition of a problem.
+    - `region`: region, or array of points, also as a `pandas.DataFrame` of coordinates.
+    - `residual`: function F of the point and, matched by the names of its further arguments, of
+      fields (as jets), data and, on boundary pieces, the outward `normal`. It returns a number, or
+      a tuple of numbers for several equations. Complex numbers count as two.
     - `noise`: standard deviation of the noise in F = 0: one number, one per point, `LearnedNoise`,
-      or `StudentT` for data with outliers. 0 enforces F = 0 exactly; a relaxed condition with
+      or `StudentT` for data with outliers. 0 enforces F = 0 exactly. A relaxed condition with
       weight w in the sum of squares has noise w^(-1/2).
-    - `data`: arrays with one row per point, or per average, for conditions on given points.
+    - `data`: arrays with one row per point, or per average, for conditions on user-supplied points.
 
     **Example:**
 
@@ -90,93 +105,105 @@ class Condition:
     """
 
     name: str
-    where: AbstractRegion | Numbers
+    region: AbstractRegion
     residual: Callable
-    noise: Numbers | LearnedNoise | StudentT = 0.0
-    data: Mapping[str, Numbers] = field(default_factory=dict)
+    noise: Numbers | LearnedNoise | StudentT
+    data: Mapping[str, Numbers]
 
-    def __post_init__(self):
-        if not isinstance(self.name, str) or not self.name:
-            raise InputError(
-                f"Condition: the name must be a word such as 'equation'; got {shown(self.name)}. "
-                "The order is Condition(name, where, residual)."
-            )
-        if isinstance(self.where, AbstractDomain | str) or self.where is None:
-            raise InputError(
-                f"Condition {self.name!r}: expected where it holds, a region or points; got "
-                f"{shown(self.where)}. Use box.interior or box.boundary."
-            )
-        expected = "a function such as lambda x, u: u.laplacian - 1"
-        function(f"Condition {self.name!r}", "the residual", self.residual, expected)
-        if not isinstance(self.where, AbstractRegion):
-            cloud = PointCloud(self.where, name=f"Condition {self.name!r}")
-            object.__setattr__(self, "where", cloud)
+    def __init__(
+        self,
+        name: str,
+        region: AbstractRegion | Numbers,
+        residual: Callable,
+        noise: Numbers | LearnedNoise | StudentT = 0.0,
+        data: Mapping[str, Numbers] = MappingProxyType({}),
+    ):
+        advice = "The order is Condition(name, region, residual)."
+        is_name = isinstance(name, str) and bool(name)
+        require(is_name, "Condition", "the name", "a word such as 'equation'", name, advice)
+        caller = f"Condition {name!r}"
+        if isinstance(region, AbstractDomain | str) or region is None:
+            advice = "Use box.interior or box.boundary."
+            raise input_error(caller, "the region", "a region or points", region, advice)
+        if not isinstance(region, AbstractRegion):
+            region = PointCloud(region, name=caller)
+        example = "a function such as lambda x, u: u.laplacian - 1"
+        check_callable(caller, "the residual", residual, example)
+        for attribute, value in zip(
+            ("name", "region", "residual", "noise"), (name, region, residual, noise), strict=True
+        ):
+            object.__setattr__(self, attribute, value)
+        self._check_noise(caller)
+        object.__setattr__(self, "data", self._check_data(caller, data))
+
+    @property
+    def num_points(self) -> int | None:
+        """Number of user-supplied points or averages; None if points are drawn from the region."""
         region = self.region
-        noise = self.noise_level
-        if noise.ndim > 1 or not np.isfinite(noise).all() or (noise < 0).any():
-            raise InputError(
-                f"Condition {self.name!r}: noise must be a standard deviation, not negative; "
-                f"got {self.noise}."
-            )
-        count = len(region.points) if isinstance(region, PointCloud | Averages) else None
+        return len(region.points) if isinstance(region, PointCloud | Averages) else None
+
+    def _check_noise(self, caller: str) -> None:
+        noise, count = self.noise_std, self.num_points
+        is_std = noise.ndim <= 1 and np.isfinite(noise).all() and (noise >= 0).all()
+        require(bool(is_std), caller, "noise", "a nonnegative standard deviation", self.noise)
         if isinstance(self.noise, StudentT) and count is None:
             raise InputError(
-                f"Condition {self.name!r}: StudentT is for data, on points of their own; other "
-                "conditions have a standard deviation."
+                f"{caller}: StudentT requires user-supplied points. Use a standard deviation for "
+                "other conditions."
             )
-        if (self.data or noise.ndim) and count is None:
-            raise InputError(
-                f"Condition {self.name!r}: data and noise per point need points of their own; "
-                "give an array of points or a PointCloud instead of a region to draw from."
-            )
+        if noise.ndim and count is None:
+            raise InputError(f"{caller}: noise per point {_REQUIRES_POINTS}")
         if noise.ndim and len(noise) != count:
             raise InputError(
-                f"Condition {self.name!r}: expected one noise, or one for each of {count} points; "
+                f"{caller}: expected one noise, or one for each of {count} points; "
                 f"got {len(noise)}."
             )
-        owner = f"Condition {self.name!r}"
-        self._check_data(owner)
-        arrays = {
-            key: v if isinstance(v, jax.core.Tracer) else numbers(owner, f"data {key!r}", v)
-            for key, v in self.data.items()
-        }
-        for key, values in arrays.items():
-            if values.shape[:1] != (count,):
-                raise InputError(
-                    f"Condition {self.name!r}: expected {count} rows in data {key!r}, one per "
-                    f"point; got shape {values.shape}."
-                )
-            if isinstance(values, np.ndarray):
-                advice = "Remove missing measurements together with their points."
-                finite(owner, f"data {key!r}", values, advice)
-        object.__setattr__(self, "data", arrays)
 
-    def _check_data(self, owner: str) -> None:
-        """Data that the residual has no argument for would be left out unnoticed."""
-        keys = self.data if isinstance(self.data, Mapping) else ()
-        named(owner, "data", self.data, keys, None, "Write data={'y': values}.")
-        try:
-            arguments = inspect.signature(self.residual).parameters
-        except (TypeError, ValueError):
-            return
-        if any(a.kind is a.VAR_KEYWORD for a in arguments.values()):
-            return
-        for key in self.data:
-            if key not in list(arguments)[1:]:
+    def _check_data(self, caller: str, data: Mapping[str, Numbers]) -> dict[str, Numbers]:
+        names = data if isinstance(data, Mapping) else ()
+        check_mapping(caller, "data", data, names, advice="Write data={'y': values}.")
+        count = self.num_points
+        if data and count is None:
+            raise InputError(f"{caller}: data {_REQUIRES_POINTS}")
+        arguments = _argument_names(self.residual)
+        arrays: dict[str, Numbers] = {}
+        for name, values in data.items():
+            if arguments is not None and name not in arguments[1:]:
                 raise InputError(
-                    f"{owner}: data {key!r} is no argument of the residual, which takes "
-                    f"{listed(arguments)}. Add it, or leave it out of data."
+                    f"{caller}: data {name!r} is no argument of the residual, which has "
+                    f"{format_names(arguments)}. Add it, or remove it from data."
                 )
+            if isinstance(values, jax.core.Tracer):
+                array = values
+            else:
+                array = to_float_array(caller, f"data {name!r}", values)
+            if array.shape[:1] != (count,):
+                raise InputError(
+                    f"{caller}: expected {count} rows in data {name!r}, one per point; got shape "
+                    f"{array.shape}."
+                )
+            if isinstance(array, np.ndarray):
+                advice = (
+                    "Expected finite numbers. Drop missing measurements together with their "
+                    f"points, in pandas df.dropna(subset=[{name!r}])."
+                )
+                check_finite(caller, f"data {name!r}", array, advice)
+            arrays[name] = array
+        return arrays
 
     @property
-    def noise_level(self) -> np.ndarray:
-        """The standard deviation of the noise, as it is now."""
-        given = self.noise.start if isinstance(self.noise, LearnedNoise) else self.noise
-        given = given.scale if isinstance(given, StudentT) else given
-        return numbers(f"Condition {self.name!r}", "noise", given)
+    def noise_std(self) -> np.ndarray:
+        """Standard deviation of the noise; its current estimate if it is learned."""
+        noise = self.noise.initial if isinstance(self.noise, LearnedNoise) else self.noise
+        std = noise.scale if isinstance(noise, StudentT) else noise
+        return to_float_array(f"Condition {self.name!r}", "noise", std)
 
-    @property
-    def region(self) -> AbstractRegion:
-        """Where the condition holds; points given as an array are a `PointCloud` by now."""
-        assert isinstance(self.where, AbstractRegion)
-        return self.where
+
+def _argument_names(function: Callable) -> list[str] | None:
+    """Return the names of the arguments of a function; None if it accepts any."""
+    try:
+        arguments = inspect.signature(function).parameters
+    except (TypeError, ValueError):
+        return None
+    accepts_any = any(a.kind is a.VAR_KEYWORD for a in arguments.values())
+    return None if accepts_any else list(arguments)

@@ -1,8 +1,8 @@
-"""Which inputs each output of a traced function depends on, and on which of them not linearly.
+"""Dependence of the outputs of a traced function on its inputs, linear and nonlinear.
 
-Dependence is what counts, not the derivative: a sign or a step has derivative zero and depends on
-its argument all the same. Real and imaginary parts are followed apart, and parts that are exactly
-zero are known to be: the real part of i h depends on the imaginary part of h alone.
+Dependence does not follow from derivatives: a sign has derivative zero, but depends on its
+argument. Real and imaginary parts are tracked separately, including parts that vanish identically.
+For example, the real part of i h depends on the imaginary part of h only.
 """
 
 from collections.abc import Iterable, Sequence
@@ -13,31 +13,35 @@ import jax.numpy as jnp
 import numpy as np
 
 
-class Reach(NamedTuple):
-    """The inputs that a number depends on, and those among them on which it does not linearly.
+class Dependence(NamedTuple):
+    """Inputs that a number depends on.
 
-    In the others it is linear with coefficients that depend on no input.
+    **Attributes:**
+
+    - `inputs`: indices of all inputs that it depends on.
+    - `nonlinear`: indices of inputs on which it depends nonlinearly. The dependence on the others
+      is linear, with coefficients that depend on no input.
     """
 
     inputs: frozenset[int] = frozenset()
     nonlinear: frozenset[int] = frozenset()
 
     @property
-    def bent(self) -> "Reach":
-        """The same after something that is not linear."""
-        return Reach(self.inputs, self.inputs)
+    def as_nonlinear(self) -> "Dependence":
+        """Dependence of a nonlinear function of the number."""
+        return Dependence(self.inputs, self.inputs)
 
 
-class Parts(NamedTuple):
-    """What real and imaginary part depend on; `None` for a part that is zero."""
+class ComplexDependence(NamedTuple):
+    """Dependence of the real and the imaginary part; `None` for a part that is zero."""
 
-    real: Reach | None
-    imag: Reach | None
+    real: Dependence | None
+    imag: Dependence | None
 
 
-_NOTHING = Reach()
+_INDEPENDENT = Dependence()
 
-_SAME = {
+_LINEAR_UNARY = {
     "broadcast_in_dim",
     "conj",
     "copy",
@@ -50,103 +54,110 @@ _SAME = {
     "squeeze",
     "transpose",
 }
-"""Linear primitives of one argument that keep real and imaginary parts apart."""
+"""Linear primitives of one argument that do not mix real and imaginary parts."""
 
-_SUMS = {"add", "add_any", "concatenate", "pad", "stack", "sub"}
-"""Linear in all arguments together."""
+_LINEAR_NARY = {"add", "add_any", "concatenate", "pad", "stack", "sub"}
+"""Primitives that are linear in all arguments jointly."""
 
-_INDEXED = {"dynamic_slice", "gather"}
-"""Linear in the first argument if the others depend on nothing."""
+_LINEAR_INDEXED = {"dynamic_slice", "gather"}
+"""Primitives that are linear in the first argument for constant other arguments."""
 
 _CALLS = {"closed_call": "call_jaxpr", "jit": "jaxpr", "pjit": "jaxpr"}
 
 
-def dependencies(jaxpr: jex.Jaxpr, followed: Sequence[int]) -> list[Reach]:
-    """For each real output, which of the inputs to be followed it depends on."""
-    inputs = [
-        Parts(Reach(frozenset({i})) if i in followed else _NOTHING, None)
+def dependencies(jaxpr: jex.Jaxpr, inputs: Sequence[int]) -> list[Dependence]:
+    """Return the dependence of each real output on some of the inputs."""
+    sources = [
+        ComplexDependence(Dependence(frozenset({i})) if i in inputs else _INDEPENDENT, None)
         for i in range(len(jaxpr.invars))
     ]
-    return [_sum(parts) or _NOTHING for parts in _followed(jaxpr, inputs)]
+    return [_sum(output) or _INDEPENDENT for output in _propagate(jaxpr, sources)]
 
 
-def _followed(jaxpr: jex.Jaxpr, inputs: Sequence[Parts]) -> list[Parts]:
-    reached: dict[jex.Var, Parts] = dict(zip(jaxpr.invars, inputs, strict=True))
+def _propagate(jaxpr: jex.Jaxpr, inputs: Sequence[ComplexDependence]) -> list[ComplexDependence]:
+    by_variable: dict[jex.Var, ComplexDependence] = dict(zip(jaxpr.invars, inputs, strict=True))
 
-    def of(atom) -> Parts:
+    def read(atom) -> ComplexDependence:
         if not isinstance(atom, jex.Literal):
-            # Constants depend on nothing, but may have both parts.
-            return reached.get(atom, Parts(_NOTHING, _NOTHING))
+            # Captured constants depend on no input, but either part may be nonzero.
+            return by_variable.get(atom, ComplexDependence(_INDEPENDENT, _INDEPENDENT))
         value = np.asarray(atom.val)
-        return Parts(
-            _NOTHING if np.real(value).any() else None, _NOTHING if np.imag(value).any() else None
+        return ComplexDependence(
+            _INDEPENDENT if np.real(value).any() else None,
+            _INDEPENDENT if np.imag(value).any() else None,
         )
 
     for equation in jaxpr.eqns:
-        name, given = equation.primitive.name, [of(atom) for atom in equation.invars]
-        inner = equation.params.get(_CALLS.get(name, ""))
-        if isinstance(inner, jex.ClosedJaxpr):
-            outputs = _followed(inner.jaxpr, given)
+        operands = [read(atom) for atom in equation.invars]
+        body = equation.params.get(_CALLS.get(equation.primitive.name, ""))
+        if isinstance(body, jex.ClosedJaxpr):
+            outputs = _propagate(body.jaxpr, operands)
+        elif (linear := _linear_rule(operands, equation)) is not None:
+            outputs = [linear] * len(equation.outvars)
         else:
-            found = _rule(name, given, equation)
-            whole = _sum(part for parts in given for part in parts) or _NOTHING
+            joint = _sum(component for operand in operands for component in operand)
+            nonlinear = (joint or _INDEPENDENT).as_nonlinear
             outputs = [
-                found
-                if found is not None
-                else Parts(whole.bent, whole.bent if _is_complex(variable) else None)
+                ComplexDependence(nonlinear, nonlinear if _is_complex(variable) else None)
                 for variable in equation.outvars
             ]
-        reached.update(zip(equation.outvars, outputs, strict=True))
-    return [of(atom) for atom in jaxpr.outvars]
+        by_variable.update(zip(equation.outvars, outputs, strict=True))
+    return [read(atom) for atom in jaxpr.outvars]
 
 
-def _rule(name: str, given: list[Parts], equation: jex.JaxprEqn) -> Parts | None:
-    """What is known of a linear primitive; `None` if nothing is."""
-    first = given[0] if given else Parts(None, None)
-    if name in _SAME or (name == "convert_element_type" and _is_inexact(equation.outvars[0])):
+def _linear_rule(
+    operands: list[ComplexDependence], equation: jex.JaxprEqn
+) -> ComplexDependence | None:
+    """Return the dependence of the outputs of a linear primitive; `None` for other primitives."""
+    name = equation.primitive.name
+    first = operands[0] if operands else ComplexDependence(None, None)
+    others_constant = not any(c.inputs for o in operands[1:] for c in o if c is not None)
+    if name in _LINEAR_UNARY or (
+        name == "convert_element_type" and _is_inexact(equation.outvars[0])
+    ):
         return first
-    if name in _SUMS:
-        return Parts(_sum(p.real for p in given), _sum(p.imag for p in given))
+    if name in _LINEAR_NARY:
+        return _sum_complex(operands)
     if name in ("mul", "dot_general"):
-        a, b = given
-        return Parts(
+        a, b = operands
+        return ComplexDependence(
             _sum([_product(a.real, b.real), _product(a.imag, b.imag)]),
             _sum([_product(a.real, b.imag), _product(a.imag, b.real)]),
         )
     if name == "complex":
-        return Parts(given[0].real, given[1].real)
+        return ComplexDependence(first.real, operands[1].real)
     if name == "real":
-        return Parts(first.real, None)
+        return ComplexDependence(first.real, None)
     if name == "imag":
-        return Parts(first.imag, None)
-    if name == "div" and given[1].imag is None and not _depends(given[1:]):
+        return ComplexDependence(first.imag, None)
+    if name == "div" and operands[1].imag is None and others_constant:
         return first
-    if name in _INDEXED and not _depends(given[1:]):
+    if name in _LINEAR_INDEXED and others_constant:
         return first
-    if name == "select_n" and not _depends(given[:1]):
-        return Parts(_sum(p.real for p in given[1:]), _sum(p.imag for p in given[1:]))
+    if name == "select_n" and not (_sum(first) or _INDEPENDENT).inputs:
+        return _sum_complex(operands[1:])
     return None
 
 
-def _depends(given: Iterable[Parts]) -> bool:
-    return any(part.inputs for parts in given for part in parts if part is not None)
-
-
-def _sum(parts: Iterable[Reach | None]) -> Reach | None:
-    found = [part for part in parts if part is not None]
-    if not found:
+def _sum(terms: Iterable[Dependence | None]) -> Dependence | None:
+    nonzero = [term for term in terms if term is not None]
+    if not nonzero:
         return None
-    return Reach(
-        frozenset().union(*(part.inputs for part in found)),
-        frozenset().union(*(part.nonlinear for part in found)),
+    return Dependence(
+        frozenset().union(*(term.inputs for term in nonzero)),
+        frozenset().union(*(term.nonlinear for term in nonzero)),
     )
 
 
-def _product(a: Reach | None, b: Reach | None) -> Reach | None:
+def _sum_complex(terms: Sequence[ComplexDependence]) -> ComplexDependence:
+    return ComplexDependence(_sum(t.real for t in terms), _sum(t.imag for t in terms))
+
+
+def _product(a: Dependence | None, b: Dependence | None) -> Dependence | None:
     if a is None or b is None:
         return None
-    both = Reach(a.inputs | b.inputs, a.nonlinear | b.nonlinear)
-    return both.bent if a.inputs and b.inputs else both
+    joint = Dependence(a.inputs | b.inputs, a.nonlinear | b.nonlinear)
+    return joint.as_nonlinear if a.inputs and b.inputs else joint
 
 
 def _is_complex(variable) -> bool:

@@ -1,9 +1,10 @@
-"""Residuals as they are written, to be traced."""
+"""Tracing of residuals: evaluation of the user's Python functions on jets."""
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from itertools import count
+from typing import Any, NamedTuple
 
 import jax
 import jax.extend.core as jex
@@ -12,373 +13,384 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from kernelpde.errors import InputError
-from kernelpde.functionals import ComplexJet, Frame, Jet, LawJet, Term, node_terms
-from kernelpde.problem._collocation import Collocation
+from kernelpde.functionals import ComplexJet, CoordinateFrame, Jet, LawJet, Term, nodal_terms
 from kernelpde.problem._dependencies import dependencies
-from kernelpde.problem._fields import Law, Parameter
+from kernelpde.problem._fields import Unknowns
 from kernelpde.problem._inputs import Inputs
-from kernelpde.problem._integral import LOCAL, Answer, Call, answered, numbered, with_nodes
-from kernelpde.problem._refusals import line_of, refuse
-from kernelpde.tracing import Traced, lifted
+from kernelpde.problem._integral import (
+    LOCAL,
+    IntegralCall,
+    IntegralHandler,
+    append_nodes,
+    integral_indices,
+    with_integral_handler,
+)
+from kernelpde.problem._point_set import PointSet
+from kernelpde.problem._residual_errors import raise_residual_error, source_location
+from kernelpde.tracing import Traced, lift_constants
+
+Lookup = Callable[[Term], Array]
+"""Function that returns the value of a jet entry."""
+
+LawRecorder = Callable[[str, Array], None]
+"""Function that records the name of a law and the argument at which it is evaluated."""
 
 
-class Equation:
-    """A residual as it was written, to be traced.
+class LocalArguments(NamedTuple):
+    """Arguments of a residual at one point besides the fields.
+
+    **Attributes:**
+
+    - `point`, `normal`, `data`: point, outward normal if there is one, and data by name.
+    - `inputs`: values of all inputs of the problem.
+    """
+
+    point: Any
+    normal: Any
+    data: Mapping[str, Any]
+    inputs: Sequence[Any]
+
+
+class ResidualTracer:
+    """A user-defined residual and its arguments, for tracing.
 
     **Arguments:**
 
-    - `condition`: the name to use in messages.
-    - `function`: takes the point and then, by the names of its arguments, fields, data and, where
-      there are normals, the outward `normal`.
-    - `fields`: the names of the fields, in order.
-    - `frame`: the coordinates.
+    - `condition`: name of the condition, for messages.
+    - `function`: function of the point and, by the names of its arguments, of fields, data, inputs
+      and, where there are normals, the outward `normal`.
+    - `unknowns`: fields, parameters and laws.
+    - `frame`: coordinates.
     - `has_normals`: whether the points of the condition have normals.
     - `data`: arrays with one row per point.
-    - `complex_fields`: name, number of the real and number of the imaginary part.
-    - `parameters`: unknown numbers among the fields.
-    - `laws`: functions of the solution among them.
-    - `inputs`: known values that residuals name.
+    - `inputs`: inputs of the problem.
     """
 
     def __init__(
         self,
         condition: str,
         function: Callable,
-        fields: tuple[str, ...],
-        frame: Frame,
+        unknowns: Unknowns,
+        frame: CoordinateFrame,
         has_normals: bool,
         data: Mapping[str, Array],
-        complex_fields: tuple[tuple[str, int, int], ...] = (),
-        parameters: tuple[Parameter, ...] = (),
-        laws: tuple[Law, ...] = (),
         inputs: Inputs | None = None,
     ):
-        self.where = f"Condition {condition!r}{line_of(function)}"
-        self.function, self.fields, self.frame = function, fields, frame
-        self.has_normals, self.data = has_normals, tuple(data)
-        self.pairs = {name: parts for name, *parts in complex_fields}
-        self.numbers = {parameter.name: parameter for parameter in parameters}
-        self.laws = {law.name: law for law in laws}
-        self.inputs = Inputs.of({}) if inputs is None else inputs
-        self.others = (*(("normal",) if has_normals else ()), *data, *self.inputs.names)
-        self.arguments = _argument_names(self.where, function, (*fields, *self.pairs), self.others)
-        self.place = [np.zeros(len(frame.coordinates))] * (1 + has_normals)
-        self.place += [np.zeros(values.shape[1:]) for values in data.values()]
-        values = [np.zeros(jnp.shape(v), jnp.result_type(v)) for v in self.inputs.values]
-        self.integrals = 0
-        self.integrals = self._count(values)
-        if self.integrals:
-            self.data += LOCAL
-            self.place += [np.zeros(len(frame.coordinates)), np.zeros(()), np.zeros(())]
-        self.place += values
+        self.location = f"Condition {condition!r}{source_location(function)}"
+        self.function, self.unknowns, self.frame = function, unknowns, frame
+        self.has_normals = has_normals
+        self.inputs = Inputs.from_mapping({}) if inputs is None else inputs
+        self._fields = [field.name for field in unknowns.fields]
+        self._components = {name: indices for name, *indices in unknowns.complex_fields}
+        self._parameters = {parameter.name: parameter for parameter in unknowns.parameters}
+        self._laws = {law.name: law for law in unknowns.laws}
+        self._other_names = (*["normal"] * has_normals, *data, *self.inputs.names)
+        self._signature = self._match_arguments(function)
+        point = np.zeros(len(frame.coordinates))
+        example_data = {name: np.zeros(values.shape[1:]) for name, values in data.items()}
+        self.example = LocalArguments(
+            point,
+            point if has_normals else None,
+            example_data,
+            [np.zeros(jnp.shape(v), jnp.result_type(v)) for v in self.inputs.values],
+        )
+        calls: list[IntegralCall] = []
+        jax.eval_shape(partial(self._collect_integrals, calls), self.example)
+        self.num_integrals = len(calls)
+        if calls:
+            example_data |= zip(LOCAL, (point, np.zeros(()), np.zeros(())), strict=True)
 
-    def _count(self, inputs: list[np.ndarray]) -> int:
-        """How many integrals the residual asks for."""
-        calls: list[Call] = []
+    @property
+    def data(self) -> tuple[str, ...]:
+        """Names of the data of each point."""
+        return tuple(self.example.data)
 
-        def asked(*place):
-            return self._run(lambda _: jnp.ones(()), place, lambda call: calls.append(call) or 0.0)
+    def _collect_integrals(self, calls: list[IntegralCall], arguments: LocalArguments) -> None:
+        """Append the integrals of the residual at a point to a list."""
 
-        jax.eval_shape(asked, *self.place, *inputs)
-        return len(calls)
-
-    def nodes(self, block: Collocation) -> Collocation:
-        """The points of a block, each followed by the nodes of the integrals of its row."""
-        parts: list[np.ndarray] = []
-
-        def at(point, normal, datum):
-            calls: list[Call] = []
-            normals = [normal] * self.has_normals
-            given = [datum[name] for name in self.data if name not in LOCAL]
-            place = [point, *normals, *given, *self.inputs.values]
-            self._run(lambda _: jnp.ones(()), place, lambda call: calls.append(call) or 0.0)
-            parts[:] = [numbered(calls)]
-            places = jnp.concatenate([call.nodes for call in calls])
-            return places, jnp.concatenate([call.weights for call in calls])
-
-        axes = (0, None if block.normals is None else 0, 0)
-        if block.quadrature is not None:
-            raise InputError(f"{self.where}: integrals inside averages are not supported.")
-        places, weights = jax.vmap(at, in_axes=axes)(block.points, block.normals, dict(block.data))
-        return with_nodes(block, places, weights, parts[0])
-
-    def _called(
-        self,
-        lookup: Callable[[Term], Array],
-        place: Sequence[Array],
-        asked: Callable[[str, Array], None] | None = None,
-    ) -> list[Array]:
-        """F at a local point, with jet entries as `lookup` has them; `asked` is told of what laws
-        are asked. At an own point that is F without integrals, at a node of one of these what it
-        adds."""
-        if not self.integrals:
-            return self._run(lookup, place, _refused, asked)
-        first = len(self.place) - len(self.inputs.values) - len(LOCAL)
-        local, (own, part, weight) = place[0], place[first : first + len(LOCAL)]
-        place = [own, *place[1:first], *place[first + len(LOCAL) :]]
-
-        def without(_: Call) -> float:
+        def handler(call: IntegralCall) -> float:
+            calls.append(call)
             return 0.0
 
-        def only(number: int) -> Answer:
-            calls: list[Call] = []
+        self._evaluate(_ones, arguments, handler)
 
-            def answer(call: Call) -> Any:
-                calls.append(call)
-                if len(calls) != number + 1:
+    def append_integral_nodes(self, point_set: PointSet) -> PointSet:
+        """Append to each point the nodes of the integrals of its row."""
+        indices: list[np.ndarray] = []
+
+        def quadrature_at(point, normal, data):
+            calls: list[IntegralCall] = []
+            self._collect_integrals(calls, LocalArguments(point, normal, data, self.inputs.values))
+            indices[:] = [integral_indices(calls)]
+            nodes = jnp.concatenate([call.nodes for call in calls])
+            return nodes, jnp.concatenate([call.weights for call in calls])
+
+        if point_set.quadrature is not None:
+            raise InputError(f"{self.location}: integrals inside averages are not supported.")
+        nodes, weights = jax.vmap(quadrature_at)(
+            point_set.points, point_set.normals, dict(point_set.data)
+        )
+        return append_nodes(point_set, nodes, weights, indices[0])
+
+    def _evaluate_local(
+        self, lookup: Lookup, arguments: LocalArguments, record: LawRecorder | None = None
+    ) -> list[Array]:
+        """Evaluate F at a local point.
+
+        At a collocation point this is F without integrals. At a node of an integral it is the
+        contribution of the node.
+        """
+        if not self.num_integrals:
+            return self._evaluate(lookup, arguments, _raise_nested_integral, record)
+        collocation_point, index, weight = (arguments.data[name] for name in LOCAL)
+        at_collocation_point = arguments._replace(point=collocation_point)
+
+        def only(integral: int) -> IntegralHandler:
+            position = count()
+
+            def handler(call: IntegralCall) -> Any:
+                if next(position) != integral:
                     return 0.0
-                return self._run(lookup, [local, *place[1:]], _refused, asked, call.integrand)
+                return self._evaluate(
+                    lookup, arguments, _raise_nested_integral, record, call.integrand
+                )
 
-            return answer
+            return handler
 
-        def ones(_: Term) -> Array:
-            return jnp.ones(())
-
-        base = self._run(ones, place, without)
+        base = self._evaluate(_ones, at_collocation_point, _zero)
         total = [
-            jnp.where(part == 0, value, 0.0) for value in self._run(lookup, place, without, asked)
+            jnp.where(index == 0, value, 0.0)
+            for value in self._evaluate(lookup, at_collocation_point, _zero, record)
         ]
-        for number in range(self.integrals):
-            found = self._run(ones, place, only(number))
+        for integral in range(self.num_integrals):
+            values = self._evaluate(_ones, at_collocation_point, only(integral))
             total = [
-                sum_ + jnp.where(part == number + 1, weight * (one - zero), 0.0)
-                for sum_, one, zero in zip(total, found, base, strict=True)
+                subtotal + jnp.where(index == integral + 1, weight * (value - zero), 0.0)
+                for subtotal, value, zero in zip(total, values, base, strict=True)
             ]
         return total
 
-    def _run(
+    def _evaluate(
         self,
-        lookup: Callable[[Term], Array],
-        place: Sequence[Array],
-        answer: Answer,
-        asked: Callable[[str, Array], None] | None = None,
+        lookup: Lookup,
+        arguments: LocalArguments,
+        integral_handler: IntegralHandler,
+        record: LawRecorder | None = None,
         integrand: Callable | None = None,
     ) -> Any:
-        """F at one point, or what an integrand of it is there, with integrals as `answer` has
-        them."""
-        point, *rest = place
-        normal = rest.pop(0) if self.has_normals else None
-        names = [name for name in self.data if name not in LOCAL]
-        data, values = rest[: len(names)], rest[len(names) :]
-        given: dict[str, Any] = {"normal": normal, **dict(zip(names, data, strict=True))}
-        given |= self.inputs.with_values(tuple(values)).tree
-
-        def argument(name: str) -> Any:
-            if name in self.pairs:
-                parts = (Jet(part, self.frame, lookup, normal) for part in self.pairs[name])
-                return ComplexJet(*parts)
-            if name not in self.fields:
-                return given[name]
-            number = self.fields.index(name)
-            if name in self.laws:
-                terms = node_terms(number, len(self.frame.coordinates))
-                return LawJet(
-                    self.laws[name].argument,
-                    self.laws[name].mean,
-                    lambda: jnp.stack([lookup(term) for term in terms]),
-                    None if asked is None else partial(asked, name),
-                )
-            jet = Jet(number, self.frame, lookup, normal)
-            return self.numbers[name].value(jet.value) if name in self.numbers else jet
-
-        function, (required, others) = self.function, self.arguments
-        if integrand is not None:
-            function = integrand
-            names = (*self.fields, *self.pairs)
-            required, others = _argument_names(self.where, function, names, self.others)
+        """Evaluate F, or an integrand in it, at one point."""
+        function = self.function if integrand is None else integrand
+        names, keywords = self._signature if integrand is None else self._match_arguments(integrand)
+        argument = partial(self._argument, lookup, arguments, record)
         try:
-            result = answered(
-                answer,
+            result = with_integral_handler(
+                integral_handler,
                 lambda: function(
-                    point, *map(argument, required), **{name: argument(name) for name in others}
+                    arguments.point, *map(argument, names), **{k: argument(k) for k in keywords}
                 ),
             )
         except _NewTerm:
             raise
         except Exception as error:
-            refuse(self.where, error)
+            raise_residual_error(self.location, error)
         if integrand is None:
-            return _components(result, self.where)
+            return _split_equations(result, self.location)
         if jnp.shape(result) != ():
             raise InputError(
-                f"{self.where}: an integrand must be one number; got shape {jnp.shape(result)}."
+                f"{self.location}: an integrand must be one number; got shape {jnp.shape(result)}."
             )
         return result
 
+    def _argument(
+        self, lookup: Lookup, arguments: LocalArguments, record: LawRecorder | None, name: str
+    ) -> Any:
+        """Return the argument of a residual with a certain name."""
+        normal = arguments.normal
+        if name in self._components:
+            return ComplexJet(*(Jet(i, self.frame, lookup, normal) for i in self._components[name]))
+        if name in self._laws:
+            terms = nodal_terms(self._fields.index(name), len(self.frame.coordinates))
+            return LawJet(
+                self._laws[name].argument,
+                self._laws[name].mean,
+                lambda: jnp.stack([lookup(term) for term in terms]),
+                None if record is None else partial(record, name),
+            )
+        if name in self._fields:
+            jet = Jet(self._fields.index(name), self.frame, lookup, normal)
+            return self._parameters[name].value(jet.value) if name in self._parameters else jet
+        if name in self.inputs.names:
+            return self.inputs.with_values(tuple(arguments.inputs)).tree[name]
+        return normal if name == "normal" else arguments.data[name]
+
     def terms(self) -> tuple[Term, ...]:
-        """The jet entries that are used."""
-        used: set[Term] = set()
+        """Return the jet entries that the residual uses."""
+        terms: set[Term] = set()
 
-        def recorded(*place):
+        def evaluate(arguments: LocalArguments):
             def lookup(term: Term) -> Array:
-                used.add(term)
-                return place[0][0]
+                terms.add(term)
+                return arguments.point[0]
 
-            return self._called(lookup, place)
+            return self._evaluate_local(lookup, arguments)
 
         try:
-            jax.eval_shape(recorded, *self.place)
+            jax.eval_shape(evaluate, self.example)
         except InputError as error:
-            # A new one, without what JAX notes about its own frames.
+            # A new exception has none of the notes that JAX adds about its stack frames.
             raise InputError(str(error)) from error.__cause__
-        if not used:
+        if not terms:
             raise InputError(
-                f"{self.where}: its residual uses no field. Expected something like "
+                f"{self.location}: its residual uses no field. Expected something like "
                 "lambda x, u: u.value - g(x)."
             )
-        return tuple(sorted(used))
+        return tuple(sorted(terms))
 
-    def arguments_of(self, terms: tuple[Term, ...]) -> list[np.ndarray]:
-        """Stand-ins for the entries and what else F is a function of."""
-        return [np.zeros(())] * len(terms) + self.place
+    def trace(self, terms: tuple[Term, ...]) -> jex.ClosedJaxpr:
+        """Trace F as a function of jet entries and local arguments."""
 
-    def values(self, terms: tuple[Term, ...]) -> jex.ClosedJaxpr:
-        """F as a function of these entries and of the place, traced."""
-
-        def value(*inputs):
-            entries = dict(zip(terms, inputs[: len(terms)], strict=True))
+        def residual(jet_values: list[Array], arguments: LocalArguments):
+            by_term = dict(zip(terms, jet_values, strict=True))
 
             def lookup(term: Term) -> Array:
-                if term not in entries:
+                if term not in by_term:
                     raise _NewTerm
-                return entries[term]
+                return by_term[term]
 
-            return self._called(lookup, inputs[len(terms) :])
+            return self._evaluate_local(lookup, arguments)
 
-        return jax.make_jaxpr(value)(*self.arguments_of(terms))
+        return jax.make_jaxpr(residual)([np.zeros(())] * len(terms), self.example)
 
-    def asked(
-        self, terms: tuple[Term, ...], block: Collocation, entries: Float[Array, "N T"]
+    def law_arguments(
+        self, terms: tuple[Term, ...], point_set: PointSet, jet_values: Float[Array, "N T"]
     ) -> dict[str, Array]:
-        """For each law that is called all its arguments at the points of a block."""
+        """Return all arguments at which laws are evaluated at the points of a point set."""
 
-        def at(entry, point, normal, datum):
-            found: dict[str, list[Array]] = {}
-            normals = [jnp.zeros_like(point) if normal is None else normal] * self.has_normals
-            place = [point, *normals, *(datum[n] for n in self.data), *self.inputs.values]
-            self._called(
-                dict(zip(terms, entry, strict=True)).__getitem__,
-                place,
-                lambda name, argument: found.setdefault(name, []).append(argument),
+        def arguments_at(jet_values, point, normal, data):
+            recorded: dict[str, list[Array]] = {}
+            self._evaluate_local(
+                dict(zip(terms, jet_values, strict=True)).__getitem__,
+                LocalArguments(point, normal, data, self.inputs.values),
+                lambda name, argument: recorded.setdefault(name, []).append(argument),
             )
-            return {name: jnp.stack(each) for name, each in found.items()}
+            return {name: jnp.stack(arguments) for name, arguments in recorded.items()}
 
-        axes = (0, 0, None if block.normals is None else 0, 0)
-        return jax.vmap(at, in_axes=axes)(entries, block.points, block.normals, dict(block.data))
+        return jax.vmap(arguments_at)(
+            jet_values, point_set.points, point_set.normals, dict(point_set.data)
+        )
 
-    def refuse_nonlinear_integrals(self, terms: tuple[Term, ...]) -> None:
-        """F must be linear in its integrals, with factors in which there are no fields."""
-        count = len(terms)
+    def check_linear_in_integrals(self, terms: tuple[Term, ...]) -> None:
+        """Check that F is linear in its integrals, with factors that contain no fields."""
 
-        def value(*inputs):
-            entries = dict(zip(terms, inputs[:count], strict=True))
-            given, calls = inputs[count : count + self.integrals], []
+        def residual(jet_values: list[Array], integrals: list[Array], arguments: LocalArguments):
+            by_term, remaining = dict(zip(terms, jet_values, strict=True)), iter(integrals)
+            return self._evaluate(
+                lambda term: by_term.get(term, jnp.ones(())),
+                arguments,
+                lambda _: next(remaining),
+            )
 
-            def answer(call: Call) -> Any:
-                calls.append(call)
-                return given[len(calls) - 1]
-
-            place = inputs[count + self.integrals :]
-            return self._run(lambda term: entries.get(term, jnp.ones(())), place, answer)
-
-        first = len(self.place) - len(self.inputs.values)
-        place = self.place[: first - len(LOCAL)] + self.place[first:]
-        numbers = [np.zeros(())] * (count + self.integrals)
-        closed = jax.make_jaxpr(value)(*numbers, *place)
-        for one in dependencies(closed.jaxpr, range(count + self.integrals)):
-            if any(number >= count for number in one.nonlinear):
+        zeros, zero_integrals = [np.zeros(())] * len(terms), [np.zeros(())] * self.num_integrals
+        closed = jax.make_jaxpr(residual)(zeros, zero_integrals, self.example)
+        num_unknowns = len(terms) + self.num_integrals
+        for dependence in dependencies(closed.jaxpr, range(num_unknowns)):
+            if any(index >= len(terms) for index in dependence.nonlinear):
                 raise InputError(
-                    f"{self.where}: its residual is not linear in an integral, or multiplies it by "
-                    "a field. Make the integral a field w of its own, by the equation "
-                    "w.value - kp.integral(...), and use w.value here."
+                    f"{self.location}: its residual is not linear in an integral, or multiplies it "
+                    "by a field. Introduce a separate field w for the integral, with the equation "
+                    "w.value - kp.integral(...), and use w.value in this residual."
                 )
 
-    def computes(self, terms: tuple[Term, ...], form: Traced) -> bool:
-        """Whether F is now what it was when it was traced as `form`."""
+    def matches_trace(self, terms: tuple[Term, ...], form: Traced) -> bool:
+        """Return whether F is still the function that was traced as `form`."""
         try:
-            return lifted(self.values(terms)).same(form)
+            return lift_constants(self.trace(terms)).equivalent(form)
         except _NewTerm:
             return False
 
-
-def _refused(_: Call) -> Any:
-    raise InputError("integral: integrals inside integrals are not supported.")
+    def _match_arguments(self, function: Callable) -> tuple[list[str], list[str]]:
+        """Return the names of positional arguments without default, and of keyword arguments."""
+        fields = (*self._fields, *self._components)
+        names = (*fields, *self._other_names)
+        if not callable(function):
+            raise InputError(
+                f"{self.location}: expected a function as residual, for example "
+                f"lambda x, {fields[0]}: {fields[0]}.value; got {function!r}."
+            )
+        parameters = list(inspect.signature(function).parameters.values())
+        variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+        if not parameters or any(parameter.kind in variadic for parameter in parameters):
+            raise InputError(
+                f"{self.location}: a residual is a function of the point and then of fields or "
+                f"data by name, as in lambda x, {fields[0]}: ...; got "
+                f"{inspect.signature(function)}."
+            )
+        positional, keywords = [], []
+        for parameter in parameters[1:]:
+            required = parameter.default is parameter.empty
+            if required and parameter.kind is not parameter.KEYWORD_ONLY:
+                positional.append(parameter.name)
+            elif required or parameter.name in names:
+                keywords.append(parameter.name)
+        for name in (*positional, *keywords):
+            if name not in names:
+                available = f"fields {', '.join(map(repr, fields))}"
+                if self._other_names:
+                    available += f", and data or inputs {', '.join(map(repr, self._other_names))}"
+                raise InputError(
+                    f"{self.location}: its residual has an argument {name!r}, but the problem has "
+                    f"{available}. Arguments after the first are matched by name."
+                )
+        return positional, keywords
 
 
 class _NewTerm(Exception):
-    """A residual asks for a jet entry that it did not ask for before."""
+    """A jet entry that the residual did not use when it was traced."""
 
 
-def _argument_names(
-    where: str, function: Callable, fields: tuple[str, ...], data: tuple[str, ...]
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The names of arguments without a default, which are given in order; and of those with one
-    that a field, data or an input is called like."""
-    if not callable(function):
+def _ones(_: Term) -> Array:
+    return jnp.ones(())
+
+
+def _zero(_: IntegralCall) -> float:
+    return 0.0
+
+
+def _raise_nested_integral(_: IntegralCall) -> Any:
+    raise InputError("integral: integrals inside integrals are not supported.")
+
+
+def _split_equations(result: Any, location: str) -> list[Float[Array, ""]]:
+    """Return one real number per equation, and two for complex numbers."""
+    equations = list(result) if isinstance(result, tuple | list) else [result]
+    expected = "its residual must return a number, or a tuple or vector of numbers"
+    for value in equations:
+        if isinstance(value, Jet | ComplexJet):
+            raise InputError(f"{location}: its residual returns a field. Use its value: u.value.")
+        if not isinstance(value, jax.Array | np.ndarray | np.generic | float | int | complex):
+            raise InputError(f"{location}: {expected} for several equations; got {value!r}.")
+    shapes = [jnp.shape(value) for value in equations]
+    if len(equations) == 1 and len(shapes[0]) == 1 and shapes[0][0] > 0:
+        equations, shapes = list(jnp.asarray(equations[0])), [()]
+    if not equations or any(shape != () for shape in shapes):
         raise InputError(
-            f"{where}: expected a function as residual, for example lambda x, {fields[0]}: "
-            f"{fields[0]}.value; got {function!r}."
+            f"{location}: {expected} for several equations; got shape "
+            f"{shapes[0] if len(shapes) == 1 else shapes}."
         )
-    parameters = list(inspect.signature(function).parameters.values())
-    kinds = [parameter.kind for parameter in parameters]
-    having = f"fields {', '.join(map(repr, fields))}" + (
-        f", and data or inputs {', '.join(map(repr, data))}" if data else ""
-    )
-    several = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-    if not kinds or any(kind in several for kind in kinds):
-        raise InputError(
-            f"{where}: a residual takes the point and then fields or data by name, "
-            f"as in lambda x, {fields[0]}: ...; got {inspect.signature(function)}."
-        )
-    ordered = [p.default is p.empty and p.kind is not p.KEYWORD_ONLY for p in parameters[1:]]
-    names = [p.name for p, first in zip(parameters[1:], ordered, strict=True) if first]
-    others = [
-        p.name
-        for p, first in zip(parameters[1:], ordered, strict=True)
-        if not first and (p.default is p.empty or p.name in (*fields, *data))
-    ]
-    for name in (*names, *others):
-        if name not in fields and name not in data:
+    real: list[Array] = []
+    for value in map(jnp.asarray, equations):
+        if value.dtype == bool:
             raise InputError(
-                f"{where}: its residual has an argument {name!r}, but the problem "
-                f"has {having}. Arguments after the first are matched by name."
+                f"{location}: its residual returns True or False. Expected a number that is zero "
+                "where the equation holds: u.value - 1.0 instead of u.value == 1.0."
             )
-    return tuple(names), tuple(others)
-
-
-def _components(result, where: str) -> list[Float[Array, ""]]:
-    """A residual's result as one real number per equation, complex ones in two parts."""
-    parts = list(result) if isinstance(result, tuple | list) else [result]
-    for part in parts:
-        if isinstance(part, Jet | ComplexJet):
-            raise InputError(f"{where}: its residual returns a field. Use its value: u.value.")
-        if not isinstance(part, jax.Array | np.ndarray | np.generic | float | int | complex):
+        if value.dtype == jnp.float32:
             raise InputError(
-                f"{where}: its residual must return a number, or a tuple or vector of numbers for "
-                f"several equations; got {part!r}."
+                f"{location}: its residual returns single precision. Expected double precision; "
+                "remove .astype(jnp.float32)."
             )
-    shapes = [jnp.shape(part) for part in parts]
-    if len(parts) == 1 and len(shapes[0]) == 1 and shapes[0][0] > 0:
-        parts, shapes = list(jnp.asarray(parts[0])), [()]
-    if not parts or any(shape != () for shape in shapes):
-        raise InputError(
-            f"{where}: its residual must return a number, or a tuple or vector of "
-            f"numbers for several equations; got shape {shapes[0] if len(shapes) == 1 else shapes}."
-        )
-    found = []
-    for part in map(jnp.asarray, parts):
-        if part.dtype == bool:
-            raise InputError(
-                f"{where}: its residual returns whether something holds. Expected a number that "
-                "is zero where the equation holds: u.value - 1.0 instead of u.value == 1.0."
-            )
-        if part.dtype == jnp.float32:
-            raise InputError(
-                f"{where}: its residual returns single precision. Expected double precision; "
-                "leave out .astype(jnp.float32)."
-            )
-        if jnp.iscomplexobj(part):
-            found += [jnp.real(part), jnp.imag(part)]
+        if jnp.iscomplexobj(value):
+            real += [jnp.real(value), jnp.imag(value)]
         else:
-            found.append(part.astype(float))
-    return found
+            real.append(value.astype(float))
+    return real

@@ -1,40 +1,41 @@
-"""The unknown functions of a problem."""
+"""Unknowns of a problem: fields, complex fields, parameters and laws."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from keyword import iskeyword
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from kernelpde.checking import instance, real_number, shown, truth
-from kernelpde.deprecation import earlier_names
-from kernelpde.errors import InputError
-from kernelpde.functionals import Argument
-from kernelpde.kernels import AbstractKernel, Constant, OnNodes, freeze
-from kernelpde.tracing import Written
+from kernelpde.checking import (
+    check_bool,
+    check_instance,
+    check_real,
+    input_error,
+    require,
+)
+from kernelpde.functionals import LawArgument
+from kernelpde.kernels import AbstractKernel, Constant, NodalKernel, freeze
+from kernelpde.tracing import TracedFunction
 
-_SMOOTHER = 2.5
-"""Lengthscales of laws are expected to be this many times longer than those of fields, relative to
-the range: half of it."""
-
-
-def _check_name(owner: str, name: str) -> None:
-    if not isinstance(name, str) or not name.isidentifier() or iskeyword(name):
-        raise InputError(
-            f"{owner}: a name must be usable as an argument of a residual; got {shown(name)}."
-        )
-    if name == "normal":
-        raise InputError(
-            f"{owner}: 'normal' is what residuals call the outward normal; take another name."
-        )
+_LAW_LENGTHSCALE_RATIO = 2.5
+"""Extent of the argument of a law for initial lengthscales, in units of its range. The prior median
+of a lengthscale is 0.2 times the extent, which is half of the range for a law."""
 
 
-def _check_kernel(owner: str, kernel: AbstractKernel) -> None:
-    instance(owner, "the kernel", kernel, AbstractKernel, "a kernel such as Gaussian(0.2)")
+def check_identifier(caller: str, name: Any, label: str = "the name") -> None:
+    """Check that a name can be an argument of a residual."""
+    is_identifier = isinstance(name, str) and name.isidentifier() and not iskeyword(name)
+    require(is_identifier, caller, label, "usable as an argument of a residual", name)
+    advice = "In residuals it is the outward normal. Choose another name."
+    require(name != "normal", caller, label, "different from 'normal'", name, advice)
+
+
+def _check_kernel(caller: str, kernel: AbstractKernel) -> None:
+    check_instance(caller, "the kernel", kernel, AbstractKernel, "a kernel such as Gaussian(0.2)")
 
 
 @dataclass(frozen=True)
@@ -52,22 +53,28 @@ class Field:
     kernel: AbstractKernel
 
     def __post_init__(self):
-        _check_name("Field", self.name)
+        check_identifier("Field", self.name)
         _check_kernel(f"Field {self.name!r}", self.kernel)
+
+    @property
+    def components(self) -> "tuple[Field, ...]":
+        """Real fields that represent the unknown."""
+        return (self,)
 
 
 @dataclass(frozen=True)
 class ComplexField:
-    """An unknown complex function: two real fields, `NAME_real` and `NAME_imag`, seen as one.
+    """An unknown complex function, represented by two real fields, `NAME_real` and `NAME_imag`.
 
     In a residual it is a complex number with complex derivatives, and a residual may return complex
-    numbers; `solution[NAME]` is complex too.
+    numbers. `solution[NAME]` is complex too.
 
     **Arguments:**
 
-    - `name`: as for `Field`.
-    - `kernel`: of the real part.
-    - `imaginary`: of the imaginary part; the same kernel if left out, learned on its own.
+    - `name`: name, as for `Field`.
+    - `kernel`: kernel of the real part.
+    - `imaginary`: kernel of the imaginary part, by default equal to `kernel`. Both are learned
+      separately.
 
     **Example:**
 
@@ -84,30 +91,30 @@ class ComplexField:
     imaginary: AbstractKernel | None = None
 
     def __post_init__(self):
-        _check_name("ComplexField", self.name)
+        check_identifier("ComplexField", self.name)
         for kernel in (self.kernel, self.kernel if self.imaginary is None else self.imaginary):
             _check_kernel(f"ComplexField {self.name!r}", kernel)
 
     @property
-    def parts(self) -> tuple[Field, Field]:
+    def components(self) -> tuple[Field, ...]:
         """Real and imaginary part."""
-        second = self.kernel if self.imaginary is None else self.imaginary
-        return Field(f"{self.name}_real", self.kernel), Field(f"{self.name}_imag", second)
+        imaginary = self.kernel if self.imaginary is None else self.imaginary
+        return Field(f"{self.name}_real", self.kernel), Field(f"{self.name}_imag", imaginary)
 
 
-@earlier_names(deviation="std")
 @dataclass(frozen=True)
 class Parameter:
     """An unknown number: a diffusivity, a rate, a source strength.
 
-    In a residual it is that number, without derivatives. It is solved for together with the fields,
-    as a function that is constant a priori: its Gaussian prior is a kernel κ(x, y) = s².
+    In a residual it is a number without derivatives. It is solved for together with the fields, as
+    a constant function whose Gaussian prior has the kernel κ(x, y) = s².
 
     **Arguments:**
 
-    - `name`: as for `Field`.
-    - `mean`: of the prior; its median if the parameter is positive.
-    - `std`: standard deviation s of the prior; that of the logarithm if the parameter is positive.
+    - `name`: name, as for `Field`.
+    - `mean`: prior mean, or the prior median if the parameter is positive.
+    - `std`: prior standard deviation s, or standard deviation of the logarithm if the parameter is
+      positive.
     - `positive`: whether the prior is log-normal instead of Gaussian.
 
     **Example:**
@@ -123,30 +130,29 @@ class Parameter:
     positive: bool = False
 
     def __post_init__(self):
-        _check_name("Parameter", self.name)
-        owner = f"Parameter {self.name!r}"
-        real_number(owner, "the mean", self.mean)
-        real_number(owner, "the standard deviation", self.std, above=0)
-        truth(owner, "positive", self.positive)
-        if self.positive and self.mean <= 0:
-            raise InputError(
-                f"{owner}: a positive parameter needs a positive mean, its median; got {self.mean}."
-            )
+        check_identifier("Parameter", self.name)
+        caller = f"Parameter {self.name!r}"
+        check_bool(caller, "positive", self.positive)
+        advice = "It is the median of a positive parameter." if self.positive else ""
+        minimum = 0 if self.positive else None
+        check_real(caller, "the mean", self.mean, greater_than=minimum, advice=advice)
+        check_real(caller, "the standard deviation", self.std, greater_than=0)
 
     @property
-    def field(self) -> Field:
-        """The constant function that represents its offset from the prior mean."""
-        return Field(self.name, freeze(Constant(self.std**2)))
+    def components(self) -> tuple[Field, ...]:
+        """Constant function that represents the offset from the prior mean."""
+        return (Field(self.name, freeze(Constant(self.std**2))),)
 
     def value(self, offset: Float[Array, "*_"]) -> Float[Array, "*_"]:
-        """The number, from the value of that function."""
+        """Return the parameter from the value of its constant function."""
         return self.mean * jnp.exp(offset) if self.positive else self.mean + offset
 
     def offset(self, value: float) -> float:
-        """The value of that function, from the number."""
-        if self.positive and not value > 0:
-            raise InputError(f"Parameter {self.name!r}: expected a positive number; got {value}.")
-        return float(np.log(value / self.mean)) if self.positive else value - self.mean
+        """Return the value of the constant function from the parameter."""
+        if not self.positive:
+            return value - self.mean
+        check_real(f"Parameter {self.name!r}", "the value", value, greater_than=0)
+        return float(np.log(value / self.mean))
 
 
 class Law:
@@ -159,18 +165,18 @@ class Law:
 
     **Arguments:**
 
-    - `name`: as for `Field`.
-    - `kernel`: a function of its one argument, not of the point.
-    - `mean`: of the prior, a constant.
-    - `**argument`: the name of the argument, and the range over which the law is evaluated.
+    - `name`: name, as for `Field`.
+    - `kernel`: kernel in the argument of the law.
+    - `mean`: constant prior mean.
+    - `**argument`: name and range of the argument of the law.
 
     **Example:**
 
     ```python
     >>> k = kp.Law("k", kp.Gaussian(0.5), u=(0, 1), mean=1.0)
     >>> def flow(x, u, k):
-    ...     there = k(u.value)
-    ...     return there.value * u.laplacian + there.d("u") * (u.gradient @ u.gradient) + 1.0
+    ...     k_u = k(u.value)
+    ...     return k_u.value * u.laplacian + k_u.d("u") * (u.gradient @ u.gradient) + 1.0
     ```
     """
 
@@ -182,81 +188,86 @@ class Law:
         mean: Any = 0.0,
         **argument: Any,
     ):
-        _check_name("Law", name)
-        owner = f"Law {name!r}"
-        _check_kernel(owner, kernel)
-        if isinstance(kernel, OnNodes):
+        check_identifier("Law", name)
+        caller = f"Law {name!r}"
+        _check_kernel(caller, kernel)
+        if isinstance(kernel, NodalKernel):
             kernel = kernel.kernel
         self.name, self.kernel = name, kernel
-        self.mean = float(real_number(owner, "the mean", mean))
+        self.mean = float(check_real(caller, "the mean", mean))
         if len(argument) != 1:
-            raise InputError(
-                f"{owner}: expected the range of its one argument, such as u=(0, 1); got "
-                f"{shown(argument)}."
-            )
-        ((called, ends),) = argument.items()
-        found = np.asarray(ends, dtype=float) if np.shape(ends) == (2,) else np.full(2, np.nan)
-        if not (np.isfinite(found).all() and found[0] < found[1]):
-            raise InputError(
-                f"{owner}: {called} must be a range such as (0, 1), the smaller end first; got "
-                f"{shown(ends)}."
-            )
-        self.argument = Argument(called, float(found[0]), float(found[1]))
+            raise input_error(caller, "the argument", "one range such as u=(0, 1)", argument)
+        ((argument_name, bounds),) = argument.items()
+        is_pair = np.shape(bounds) == (2,)
+        low, high = map(float, bounds) if is_pair else (np.nan, np.nan)
+        is_range = bool(np.isfinite([low, high]).all() and low < high)
+        require(is_range, caller, argument_name, "a range (low, high) with low < high", bounds)
+        self.argument = LawArgument(argument_name, low, high)
 
     @property
-    def field(self) -> Field:
-        """Its values at nodes, with the covariance that follows from the kernel."""
-        return Field(self.name, self.on_nodes(self.kernel))
+    def components(self) -> tuple[Field, ...]:
+        """Values at the nodes of the argument, with their covariance."""
+        return (Field(self.name, self.to_nodal_kernel(self.kernel)),)
 
-    def on_nodes(self, kernel: AbstractKernel) -> AbstractKernel:
-        """A kernel of the argument as one of the values at nodes."""
-        if isinstance(kernel, OnNodes):
+    def to_nodal_kernel(self, kernel: AbstractKernel) -> AbstractKernel:
+        """Return the covariance of the values at the nodes for a kernel of the argument."""
+        if isinstance(kernel, NodalKernel):
             return kernel
         _, low, high = self.argument
-        return OnNodes(kernel, tuple(self.argument.nodes.tolist()), _SMOOTHER * (high - low))
+        return NodalKernel(
+            kernel, tuple(self.argument.nodes.tolist()), _LAW_LENGTHSCALE_RATIO * (high - low)
+        )
 
 
 Unknown: TypeAlias = Field | ComplexField | Parameter | Law
-"""What a problem may be asked to find."""
+"""An unknown of a problem."""
 
 
-def real_fields(
-    fields: Sequence[Unknown],
-) -> tuple[
-    tuple[Field, ...], tuple[tuple[str, int, int], ...], tuple[Parameter, ...], tuple[Law, ...]
-]:
-    """All real fields, name and part numbers of the complex ones, the parameters and the laws."""
-    if not isinstance(fields, Sequence) or isinstance(fields, str):
-        raise InputError(
-            f"Problem: fields must be a list, such as [Field('u', Gaussian(0.2))]; got "
-            f"{shown(fields)}."
-        )
-    for field in fields:
-        expected = "such as Field('u', Gaussian(0.2)), a ComplexField, a Parameter or a Law"
-        instance("Problem", "every field", field, (Field, ComplexField, Parameter, Law), expected)
+class Unknowns(NamedTuple):
+    """Unknowns of a problem, represented by real fields.
+
+    **Attributes:**
+
+    - `fields`: all real fields.
+    - `complex_fields`: name, index of the real part and index of the imaginary part.
+    - `parameters`: unknown numbers. Each has a field of its name.
+    - `laws`: functions of the solution. Each has a field of its name.
+    """
+
+    fields: tuple[Field, ...]
+    complex_fields: tuple[tuple[str, int, int], ...] = ()
+    parameters: tuple[Parameter, ...] = ()
+    laws: tuple[Law, ...] = ()
+
+
+def flatten_fields(unknowns: Sequence[Unknown]) -> Unknowns:
+    """Represent all unknowns by real fields."""
+    is_list = isinstance(unknowns, Sequence) and not isinstance(unknowns, str)
+    expected = "a list, such as [Field('u', Gaussian(0.2))]"
+    require(is_list, "Problem", "fields", expected, unknowns)
     flat: list[Field] = []
-    pairs, parameters, laws = [], [], []
-    for field in fields:
-        if isinstance(field, ComplexField):
-            pairs.append((field.name, len(flat), len(flat) + 1))
-            flat.extend(field.parts)
-        elif isinstance(field, Parameter):
-            parameters.append(field)
-            flat.append(field.field)
-        elif isinstance(field, Law):
-            laws.append(field)
-            flat.append(field.field)
-        else:
-            flat.append(field)
-    return tuple(flat), tuple(pairs), tuple(parameters), tuple(laws)
+    complex_fields = []
+    for unknown in unknowns:
+        expected = "such as Field('u', Gaussian(0.2)), a ComplexField, a Parameter or a Law"
+        kinds = (Field, ComplexField, Parameter, Law)
+        check_instance("Problem", "every field", unknown, kinds, expected)
+        if isinstance(unknown, ComplexField):
+            complex_fields.append((unknown.name, len(flat), len(flat) + 1))
+        flat.extend(unknown.components)
+    return Unknowns(
+        tuple(flat),
+        tuple(complex_fields),
+        tuple(unknown for unknown in unknowns if isinstance(unknown, Parameter)),
+        tuple(unknown for unknown in unknowns if isinstance(unknown, Law)),
+    )
 
 
-def kernel_of(field: Field) -> AbstractKernel:
-    """The kernel as it was written: that of a law, of its argument."""
-    return field.kernel.kernel if isinstance(field.kernel, OnNodes) else field.kernel
+def original_kernel(field: Field) -> AbstractKernel:
+    """Return the kernel of a field as the user passed it, for a law the kernel of its argument."""
+    return field.kernel.kernel if isinstance(field.kernel, NodalKernel) else field.kernel
 
 
-def functions_in(fields: Sequence[Field]) -> list[Written]:
-    """The functions that kernels are made of, as what they compute."""
+def traced_functions(fields: Sequence[Field]) -> list[TracedFunction]:
+    """Return the traced user functions in the kernels of some fields."""
     leaves = jax.tree.leaves([field.kernel for field in fields])
-    return [leaf for leaf in leaves if isinstance(leaf, Written)]
+    return [leaf for leaf in leaves if isinstance(leaf, TracedFunction)]

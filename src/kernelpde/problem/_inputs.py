@@ -1,4 +1,4 @@
-"""Known values that residuals name and the caller gives."""
+"""Inputs: prescribed values that residuals use by name."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,97 +10,91 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from kernelpde.arrays import known
-from kernelpde.checking import did_you_mean, listed, shown
+from kernelpde.arrays import concrete_array
+from kernelpde.checking import check_mapping
 from kernelpde.errors import InputError
 
 
-def _is_number(leaf: Any) -> bool:
+def _is_numeric(leaf: Any) -> bool:
     return isinstance(leaf, float | complex | np.ndarray | np.generic | jax.Array)
 
 
 class Inputs(eqx.Module):
-    """Trees of numbers by name.
+    """Pytrees of numbers by name.
 
-    Functions, words and whole numbers of Python inside of a tree are no inputs but part of what is
-    computed; a whole number by itself is an input like any other.
+    Functions, strings and integers inside of a tree belong to the residual and are static. An
+    integer that is the entire tree is an input.
 
     **Attributes:**
 
-    - `values`: all arrays, real and complex numbers in them.
-    - `rest`: the trees without these, flat.
-    - `structure`: how both go together.
+    - `values`: all arrays, real and complex numbers.
+    - `static_leaves`: all leaves, with placeholders for `values`.
+    - `structure`: structure of the trees.
     """
 
     values: tuple[Array, ...]
-    rest: tuple[Any, ...] = eqx.field(static=True)
+    static_leaves: tuple[Any, ...] = eqx.field(static=True)
     structure: Any = eqx.field(static=True)
 
     @staticmethod
-    def of(given: Mapping[str, Any]) -> "Inputs":
-        whole = {n: float(v) for n, v in given.items() if type(v) is int}
-        leaves, structure = jax.tree.flatten({**given, **whole})
-        values = tuple(known(leaf) for leaf in leaves if _is_number(leaf))
+    def from_mapping(inputs: Mapping[str, Any]) -> "Inputs":
+        """Make inputs from trees by name."""
+        trees = {name: float(v) if type(v) is int else v for name, v in inputs.items()}
+        leaves, structure = jax.tree.flatten(trees)
+        values = tuple(concrete_array(leaf) for leaf in leaves if _is_numeric(leaf))
         for value in values:
             if value.dtype in (jnp.float32, jnp.complex64):
                 raise InputError(
-                    "inputs: expected double precision; got an array of single precision. Make it "
-                    "after jax_enable_x64 is set, or convert it by .astype(float)."
+                    "inputs: expected double precision; got an array of single precision. Create "
+                    "it after jax_enable_x64 is set, or convert it by .astype(float)."
                 )
-            seen = not isinstance(value, jax.core.Tracer)
-            if seen and not np.isfinite(np.asarray(value)).all():
-                raise InputError("inputs: there is a NaN or an infinite number among them.")
-        rest = tuple(_NUMBER if _is_number(leaf) else leaf for leaf in leaves)
-        return Inputs(values, rest, structure)
+            is_tracer = isinstance(value, jax.core.Tracer)
+            if not is_tracer and not np.isfinite(np.asarray(value)).all():
+                raise InputError("inputs: expected finite numbers; got NaN or infinity.")
+        static_leaves = tuple(_NUMBER if _is_numeric(leaf) else leaf for leaf in leaves)
+        return Inputs(values, static_leaves, structure)
 
     @property
     def names(self) -> tuple[str, ...]:
+        """Names of the trees."""
         return tuple(self.tree)
 
     @property
     def tree(self) -> dict[str, Any]:
-        """What was given, with numbers as arrays."""
+        """Trees by name, with numbers as arrays."""
         values = iter(self.values)
-        leaves = [next(values) if leaf is _NUMBER else leaf for leaf in self.rest]
+        leaves = [next(values) if leaf is _NUMBER else leaf for leaf in self.static_leaves]
         return jax.tree.unflatten(self.structure, leaves)
 
     def with_values(self, values: tuple[Any, ...]) -> "Inputs":
-        """The same trees with other numbers."""
-        return Inputs(values, self.rest, self.structure)
+        """Return the trees with other numbers."""
+        return Inputs(values, self.static_leaves, self.structure)
 
-    def updated(self, given: Any) -> "Inputs":
-        """Some of them replaced."""
-        names = self.names
-        if not isinstance(given, Mapping):
-            example = f"{{{names[0]!r}: 1.0}}" if names else "{'source': 1.0}"
-            raise InputError(
-                f"inputs: expected a dictionary such as {example}; got {shown(given)}."
-            )
-        for name in given:
-            if name not in names:
-                raise InputError(
-                    f"inputs names {name!r}, but the problem has {listed(names)}. Inputs are "
-                    "declared with the problem: Problem(..., inputs={'source': 1.0})."
-                    f"{did_you_mean(name, names)}"
-                )
-        return Inputs.of({**self.tree, **given})
+    def replace(self, inputs: Any) -> "Inputs":
+        """Replace some of the trees."""
+        advice = "Inputs are declared with the problem: Problem(..., inputs={'source': 1.0})."
+        check_mapping("Problem", "inputs", inputs, self.names, advice=advice)
+        return Inputs.from_mapping({**self.tree, **inputs})
 
-    def fits(self, other: "Inputs") -> bool:
-        """Whether what was traced with one serves the other."""
-        mine = [(v.shape, v.dtype) for v in self.values]
-        theirs = [(v.shape, v.dtype) for v in other.values]
-        same = self.structure == other.structure and len(self.rest) == len(other.rest)
-        return same and mine == theirs and all(map(_same, self.rest, other.rest))
+    def is_compatible(self, inputs: "Inputs") -> bool:
+        """Return whether a residual traced with one can be evaluated with the other."""
+        return (
+            self.structure == inputs.structure
+            and len(self.static_leaves) == len(inputs.static_leaves)
+            and [(v.shape, v.dtype) for v in self.values]
+            == [(v.shape, v.dtype) for v in inputs.values]
+            and all(map(_equal, self.static_leaves, inputs.static_leaves))
+        )
 
 
-def _same(one: Any, other: Any) -> bool:
-    if isinstance(one, np.ndarray | jax.Array) or isinstance(other, np.ndarray | jax.Array):
-        return one is other or (type(one) is type(other) and np.array_equal(one, other))
-    return one is other or bool(one == other)
+def _equal(left: Any, right: Any) -> bool:
+    if isinstance(left, np.ndarray | jax.Array) or isinstance(right, np.ndarray | jax.Array):
+        return left is right or (type(left) is type(right) and np.array_equal(left, right))
+    return left is right or bool(left == right)
 
 
-class _Number:
-    """Stands for a number among the leaves that are none."""
+class _NumberPlaceholder:
+    """Placeholder of a number among the static leaves."""
 
 
-_NUMBER = _Number()
+_NUMBER = _NumberPlaceholder()

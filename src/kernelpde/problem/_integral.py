@@ -1,9 +1,9 @@
-"""Integrals inside residuals: ∫ g(x, y, u(y)) dy as a sum over nodes y, each with a weight.
+"""Integrals inside residuals: ∫ g(x, y, u(y)) dy as a weighted sum over quadrature nodes y.
 
-A row of a condition with integrals is a sum over local points: its own point x, where the rest of
-the residual is taken, and the nodes of all integrals. To which of these a local point belongs, the
-own point and the weight come with it as data, so that everything that is done with sums over points
-is done with integrals too.
+A row of a condition with integrals is a sum over local points: the collocation point x, at which
+the rest of the residual is evaluated, and the nodes of all integrals. Each local point carries its
+collocation point, the index of its integral and its weight as data. Rows with integrals therefore
+need no special treatment elsewhere: they are sums over points, like averages.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,31 +15,31 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from kernelpde.arrays import known
-from kernelpde.checking import shown, whole_number
+from kernelpde.arrays import concrete_array
+from kernelpde.checking import check_integer, input_error
 from kernelpde.errors import InputError
-from kernelpde.geometry import AbstractDomain, Patch, gauss
-from kernelpde.problem._collocation import Collocation
+from kernelpde.geometry import AbstractDomain, Patch, gauss_legendre
+from kernelpde.problem._point_set import PointSet
 
-LOCAL = ("integral: own point", "integral: part", "integral: weight")
-"""Names of what comes with each local point."""
+LOCAL = ("integral: collocation point", "integral: index", "integral: weight")
+"""Names of the data of each local point. The index is 0 at the collocation point itself."""
 
 _NODES = {1: 32, 2: 16, 3: 10}
-"""Nodes of Gauss-Legendre quadrature along each coordinate of a region, by its dimension."""
+"""Default number of Gauss-Legendre nodes along each coordinate, by the dimension of the region."""
 
 
-class Call(NamedTuple):
-    """An integral that a residual asks for."""
+class IntegralCall(NamedTuple):
+    """A call of `integral` in a residual."""
 
     integrand: Callable
     nodes: Float[Array, "Q d"]
     weights: Float[Array, " Q"]
 
 
-Answer = Callable[[Call], Any]
-"""What a residual is told when it asks for an integral."""
+IntegralHandler = Callable[[IntegralCall], Any]
+"""Function that returns the value of an integral in a residual."""
 
-_ANSWER: ContextVar[Answer | None] = ContextVar("integrals", default=None)
+_HANDLER: ContextVar[IntegralHandler | None] = ContextVar("integrals", default=None)
 
 
 def integral(
@@ -50,25 +50,25 @@ def integral(
     end: Any = None,
     nodes: int | None = None,
 ) -> Any:
-    """An integral inside a residual: `u.value - kp.integral(lambda y, u: k(x, y) * u.value, box)`.
+    """Integrate inside a residual: `u.value - kp.integral(lambda y, u: k(x, y) * u.value, box)`.
 
-    Over a region (Fredholm), or along the straight line between two points, which may depend on
-    the point of the residual: `kp.integral(lambda y, u: u.value, start=[0.0], end=x)` is the
-    integral from 0 to x (Volterra). In one dimension a line integral is signed; otherwise it is
-    taken with respect to arc length.
+    The integral is over a region (Fredholm), or along the line segment between two points, which
+    may depend on the point of the residual. For example,
+    `kp.integral(lambda y, u: u.value, start=[0.0], end=x)` is the integral from 0 to x (Volterra).
+    In one dimension a line integral is signed. Otherwise it is with respect to arc length.
 
     The integrand may be nonlinear in the fields. The residual must be linear in the integral, with
-    a factor that does not involve fields; otherwise introduce the integral as a separate field w,
+    a factor that does not involve fields. Otherwise introduce the integral as a separate field w,
     with the equation `w.value - kp.integral(...)`.
 
     **Arguments:**
 
-    - `integrand`: takes the point of integration and then fields by name, as a residual does.
-    - `over`: a `Box` or `Ball`, a piece of a boundary, or nodes `(Q, d)` and weights `(Q,)` of a
-      quadrature of your own.
-    - `start`, `end`: of a line.
-    - `nodes`: of Gauss-Legendre quadrature, along each coordinate; 32 in one dimension, 16 in two
-      and 10 in three by default.
+    - `integrand`: function of the point of integration and, by name, of fields, as a residual.
+    - `over`: a `Box` or `Ball`, a boundary piece, or user-supplied nodes `(Q, d)` and weights
+      `(Q,)`.
+    - `start`, `end`: end points of a line segment.
+    - `nodes`: number of Gauss-Legendre nodes along each coordinate, by default 32 in one dimension,
+      16 in two and 10 in three.
 
     **Example:**
 
@@ -76,104 +76,112 @@ def integral(
     >>> def fredholm(x, u):
     ...     return u.value - kp.integral(lambda y, u: x[0] * y[0] * u.value, rod) - 1.0
     >>> equation = kp.Condition("equation", rod.interior, fredholm)
-    >>> whole = kp.Problem(equation, fields=[kp.Field("u", kp.Gaussian(0.5))])
-    >>> round(float(kp.solve(whole, {"equation": 20})["u"]([[1.0]])[0]), 3)  # 1 + 3x/4
+    >>> integral_equation = kp.Problem(equation, fields=[kp.Field("u", kp.Gaussian(0.5))])
+    >>> solution = kp.solve(integral_equation, {"equation": 20})
+    >>> round(float(solution["u"]([[1.0]])[0]), 3)  # 1 + 3x/4
     1.75
     ```
     """
-    answer = _ANSWER.get()
-    if answer is None:
+    handler = _HANDLER.get()
+    if handler is None:
         raise InputError(
-            "integral: it belongs into a residual. To integrate a solution, evaluate it at the "
+            "integral: only residuals can contain it. To integrate a solution, evaluate it at the "
             "nodes of a quadrature."
         )
-    return answer(Call(integrand, *_rule(over, start, end, nodes)))
+    return handler(IntegralCall(integrand, *_make_quadrature(over, start, end, nodes)))
 
 
-def answered(answer: Answer, function: Callable[[], Any]) -> Any:
-    """What a function returns if integrals in it are answered like this."""
-    token = _ANSWER.set(answer)
+def with_integral_handler(handler: IntegralHandler, function: Callable[[], Any]) -> Any:
+    """Call a function in which `integral` returns the values of a handler."""
+    token = _HANDLER.set(handler)
     try:
         return function()
     finally:
-        _ANSWER.reset(token)
+        _HANDLER.reset(token)
 
 
-def _rule(over: Any, start: Any, end: Any, nodes: int | None) -> tuple[Array, Array]:
+def _make_quadrature(over: Any, start: Any, end: Any, nodes: int | None) -> tuple[Array, Array]:
     if nodes is not None:
-        whole_number("integral", "nodes", nodes, at_least=1)
+        check_integer("integral", "nodes", nodes, at_least=1)
+    num_ends = sum(point is not None for point in (start, end))
+    if num_ends != (2 if over is None else 0):
+        raise InputError("integral: expected either a region, or start and end of a line segment.")
     if over is None:
-        if start is None or end is None:
-            raise InputError("integral: expected a region, or start and end of a line.")
-        first, last = (jnp.asarray(each, float) for each in (start, end))
-        if first.ndim != 1 or first.shape != last.shape:
-            raise InputError(
-                f"integral: start and end must be points with all coordinates; got shapes "
-                f"{first.shape} and {last.shape}."
-            )
-        place, weight = gauss(nodes or _NODES[1])
-        along = last - first
-        length = along[0] if len(along) == 1 else jnp.sqrt(jnp.sum(along**2))
-        return first + place[:, None] * along, length * weight
-    if start is not None or end is not None:
-        raise InputError("integral: expected a region or the ends of a line; got both.")
-    if isinstance(over, tuple) and len(over) == 2:
-        places, weights = (jnp.asarray(each, float) for each in over)
-        if places.ndim != 2 or weights.shape != places.shape[:1]:
-            raise InputError(
-                f"integral: expected nodes of shape (Q, d) and weights of shape (Q,); got "
-                f"{places.shape} and {weights.shape}."
-            )
-        return places, weights
-    places, weights = quadrature(over, nodes)
-    return jnp.asarray(places), jnp.asarray(weights)
+        return _line_quadrature(jnp.asarray(start, float), jnp.asarray(end, float), nodes)
+    if not isinstance(over, tuple) or len(over) != 2:
+        points, weights = quadrature(over, nodes)
+        return jnp.asarray(points), jnp.asarray(weights)
+    points, weights = (jnp.asarray(values, float) for values in over)
+    if points.ndim != 2 or weights.shape != points.shape[:1]:
+        raise InputError(
+            f"integral: expected nodes of shape (Q, d) and weights of shape (Q,); got "
+            f"{points.shape} and {weights.shape}."
+        )
+    return points, weights
+
+
+def _line_quadrature(start: Array, end: Array, nodes: int | None) -> tuple[Array, Array]:
+    if start.ndim != 1 or start.shape != end.shape:
+        raise InputError(
+            f"integral: start and end must be points with all coordinates; got shapes "
+            f"{start.shape} and {end.shape}."
+        )
+    positions, weights = gauss_legendre(nodes or _NODES[1])
+    tangent = end - start
+    length = tangent[0] if len(tangent) == 1 else jnp.sqrt(jnp.sum(tangent**2))
+    return start + positions[:, None] * tangent, length * weights
 
 
 def quadrature(over: Any, nodes: int | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """Nodes and weights of a product of Gauss-Legendre rules on a region."""
+    """Return nodes and weights of a product of Gauss-Legendre rules on a region."""
     region = over.interior if isinstance(over, AbstractDomain) else over
     if not isinstance(region, Patch):
+        expected = "a region such as Box(x=(0, 1)) or box.side(x=0)"
+        raise input_error("integral", "over", expected, over)
+    if region.mask is not None or not region.smooth:
         raise InputError(
-            f"integral: expected a region such as Box(x=(0, 1)) or box.at(x=0); got {shown(over)}."
+            f"integral: the region {region.name!r} has no quadrature. Pass nodes and weights: "
+            "over=(nodes, weights)."
         )
-    if region.keeps is not None or not region.smooth:
-        raise InputError(
-            f"integral: there is no quadrature for the region {region.name!r}. Give nodes and "
-            "weights of your own: over=(nodes, weights)."
-        )
-    place, weight = gauss(nodes or _NODES.get(region.parameters, 6))
-    cube = np.array(list(product(place, repeat=region.parameters)))
-    shares = np.prod(list(product(weight, repeat=region.parameters)), axis=1)
-    return region.chart(cube.reshape(len(cube), region.parameters)).points, region.measure * shares
+    dimension = region.parameter_dim
+    positions, weights = gauss_legendre(nodes or _NODES.get(dimension, 6))
+    cube = np.array(list(product(positions, repeat=dimension)))
+    products = np.prod(list(product(weights, repeat=dimension)), axis=1)
+    return region.chart(cube).points, region.full_measure * products
 
 
-def with_nodes(
-    block: Collocation,
+def append_nodes(
+    point_set: PointSet,
     nodes: Float[Array, "N Q d"],
     weights: Float[Array, "N Q"],
-    parts: np.ndarray,
-) -> Collocation:
-    """Points of a condition, each followed by the nodes of its integrals."""
-    count, dimension = block.points.shape
+    indices: np.ndarray,
+) -> PointSet:
+    """Append to each point of a condition the nodes of its integrals."""
+    collocation_points = np.asarray(point_set.points)
+    count, dimension = collocation_points.shape
     width = 1 + nodes.shape[1]
-    own = np.asarray(block.points)
-    places = np.concatenate([own[:, None], np.asarray(nodes)], axis=1)
-    data = {key: known(np.repeat(np.asarray(v), width, axis=0)) for key, v in block.data.items()}
+
+    def repeat(values: Array | np.ndarray) -> np.ndarray:
+        return np.repeat(np.asarray(values), width, axis=0)
+
+    points = np.concatenate([collocation_points[:, None], np.asarray(nodes)], axis=1)
     local = (
-        np.repeat(own, width, axis=0),
-        np.tile(np.concatenate([[0.0], parts]), count),
+        repeat(collocation_points),
+        np.tile(np.concatenate([[0.0], indices]), count),
         np.concatenate([np.ones((count, 1)), np.asarray(weights)], axis=1).reshape(-1),
     )
-    normals = block.normals
-    return Collocation(
-        known(places.reshape(-1, dimension)),
-        None if normals is None else known(np.repeat(np.asarray(normals), width, axis=0)),
-        data | {name: known(values) for name, values in zip(LOCAL, local, strict=True)},
-        block.noise,
-        known(np.ones((count, width))),
+    data = {name: repeat(values) for name, values in point_set.data.items()}
+    data |= dict(zip(LOCAL, local, strict=True))
+    normals = point_set.normals
+    return PointSet(
+        concrete_array(points.reshape(-1, dimension)),
+        None if normals is None else concrete_array(repeat(normals)),
+        {name: concrete_array(values) for name, values in data.items()},
+        point_set.noise,
+        concrete_array(np.ones((count, width))),
     )
 
 
-def numbered(calls: Sequence[Call]) -> np.ndarray:
-    """For each node the number of its integral, from one."""
+def integral_indices(calls: Sequence[IntegralCall]) -> np.ndarray:
+    """Return the index of the integral of each node, counted from one."""
     return np.concatenate([np.full(len(call.weights), k + 1.0) for k, call in enumerate(calls)])

@@ -1,4 +1,4 @@
-"""The residuals of a problem, linearized at a state: one linear functional per row."""
+"""Linear systems: residuals of a problem linearized at an iterate, one functional per row."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -9,101 +9,110 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from kernelpde.compiling import pointwise
-from kernelpde.functionals import Functionals, Stack, Term, expansion
-from kernelpde.problem._collocation import Collocation
+from kernelpde.functionals import Functionals, StackedFunctionals, Term, expand
+from kernelpde.problem._point_set import PointSet
 from kernelpde.problem._residual import Residual
 
 
-class LinearizedProblem(eqx.Module):
-    """Residuals linearized at a state uᵏ: Φu = b up to noise, one row per residual.
+class LinearSystem(eqx.Module):
+    """Residuals linearized at an iterate uᵏ: Φu = b up to noise, one row per residual.
 
     **Attributes:**
 
-    - `stacks`: Φ, one stack per condition.
-    - `rhs`: b = Φuᵏ - F(uᵏ).
-    - `variance`: the diagonal of Σ.
-    - `curved`: per condition, the coefficients of the entries in which its residual is nonlinear.
-    - `nonlinear`: per condition, the numbers of these entries among the terms of its stack.
+    - `stacks`: functionals Φ, one stack per condition.
+    - `rhs`: right-hand side b = Φuᵏ - F(uᵏ).
+    - `variance`: diagonal of the noise covariance Σ.
+    - `nonlinear_coefficients`: coefficients of the nonlinear jet entries, per condition.
+    - `nonlinear_indices`: indices of the nonlinear jet entries among the terms of each stack.
     """
 
-    stacks: tuple[Stack, ...]
+    stacks: tuple[StackedFunctionals, ...]
     rhs: Float[Array, " M"]
     variance: Float[Array, " M"]
-    curved: tuple[Float[Array, "_ _ _"], ...]
-    nonlinear: tuple[tuple[int, ...], ...] = eqx.field(static=True)
+    nonlinear_coefficients: tuple[Float[Array, "_ _ _"], ...]
+    nonlinear_indices: tuple[tuple[int, ...], ...] = eqx.field(static=True)
 
     @property
     def batches(self) -> tuple[Functionals, ...]:
-        """Φ with one batch per condition and equation."""
+        """Functionals Φ, one batch per condition and equation."""
         return tuple(batch for stack in self.stacks for batch in stack.batches)
 
     @property
     def nonlinear_terms(self) -> tuple[tuple[Term, ...], ...]:
-        """Per condition, the entries in which its residual is nonlinear."""
+        """Jet entries in which the residual of each condition is nonlinear."""
         return tuple(
-            tuple(stack.terms[n] for n in numbers)
-            for stack, numbers in zip(self.stacks, self.nonlinear, strict=True)
+            tuple(stack.terms[i] for i in indices)
+            for stack, indices in zip(self.stacks, self.nonlinear_indices, strict=True)
         )
 
-    def numbers(self, conditions: tuple[int, ...]) -> Int[np.ndarray, " d"]:
-        """The numbers of the rows of some conditions."""
-        ends = np.cumsum([0, *(len(stack) for stack in self.stacks)])
-        return np.concatenate([np.arange(ends[c], ends[c + 1]) for c in conditions])
+    @property
+    def _row_ranges(self) -> list[tuple[int, int]]:
+        """First row of each condition, and of the next."""
+        return list(pairwise(np.cumsum([0, *(len(stack) for stack in self.stacks)]).tolist()))
+
+    def row_indices(self, conditions: tuple[int, ...]) -> Int[np.ndarray, " d"]:
+        """Return the indices of the rows of some conditions."""
+        return np.concatenate([np.arange(*self._row_ranges[c]) for c in conditions])
 
     def expansion(self, weights: Float[Array, " M"]) -> tuple[Functionals, ...]:
-        """Σᵢ wᵢ φᵢ, one functional per point of each condition."""
-        return expansion(self.stacks, weights)
+        """Return Σᵢ wᵢ φᵢ, one functional per point of each condition."""
+        return expand(self.stacks, weights)
 
-    def through_jets(self, entries: tuple[Array, ...]) -> Float[Array, " M"]:
-        """The part of Φu that comes from the nonlinear entries."""
-        parts = [
-            stack.summed(jnp.einsum("nrk,nk->rn", c, e))
-            for stack, c, e in zip(self.stacks, self.curved, entries, strict=True)
+    def apply_to_jets(self, jet_values: tuple[Array, ...]) -> Float[Array, " M"]:
+        """Return the contribution of the nonlinear jet entries to Φu."""
+        contributions = [
+            stack.reduce_quadrature(jnp.einsum("nrk,nk->rn", coefficients, values))
+            for stack, coefficients, values in zip(
+                self.stacks, self.nonlinear_coefficients, jet_values, strict=True
+            )
         ]
-        return jnp.concatenate(parts)
+        return jnp.concatenate(contributions)
 
-    def with_noises(self, noises: Sequence[Float[Array, ""] | None]) -> "LinearizedProblem":
-        """The same with log σ of some conditions replaced."""
-        if not any(noise is not None for noise in noises):
+    def with_noises(self, noises: Sequence[Float[Array, ""] | None]) -> "LinearSystem":
+        """Replace log σ of the conditions whose entry is not None."""
+        if all(noise is None for noise in noises):
             return self
-        ends = np.cumsum([0, *(len(stack) for stack in self.stacks)])
-        parts = [
-            self.variance[a:b] if noise is None else jnp.full(b - a, jnp.exp(2.0 * noise))
-            for noise, (a, b) in zip(noises, pairwise(ends), strict=True)
+        variances = [
+            self.variance[start:stop]
+            if noise is None
+            else jnp.full(stop - start, jnp.exp(2.0 * noise))
+            for noise, (start, stop) in zip(noises, self._row_ranges, strict=True)
         ]
-        return eqx.tree_at(lambda rows: rows.variance, self, jnp.concatenate(parts))
+        return eqx.tree_at(lambda system: system.variance, self, jnp.concatenate(variances))
 
 
 def linearized(
     residuals: tuple[Residual, ...],
-    blocks: tuple[Collocation, ...],
-    jets_there: tuple[Float[Array, "_ _"], ...],
-) -> LinearizedProblem:
-    """The residuals at the points of `blocks`, linearized at a state given by its entries."""
-    stacks, targets, variances, curved = [], [], [], []
-    for residual, block, entries in zip(residuals, blocks, jets_there, strict=True):
-        value, slope = residual.linearize(block.points, block.normals, block.data, entries)
-        nonlinear = slope[:, :, list(residual.nonlinear)]
-        targets.append(block.by_rows(jnp.einsum("nrk,nk->nr", nonlinear, entries) - value))
-        curved.append(block.weighted(nonlinear))
+    point_sets: tuple[PointSet, ...],
+    jet_values: tuple[Float[Array, "_ _"], ...],
+) -> LinearSystem:
+    """Linearize residuals at their points and at an iterate, represented by its jet values."""
+    stacks, rhs, variances, nonlinear_coefficients = [], [], [], []
+    for residual, point_set, jets in zip(residuals, point_sets, jet_values, strict=True):
+        values, jacobian = residual.linearize(
+            point_set.points, point_set.normals, point_set.data, jets
+        )
+        nonlinear = jacobian[:, :, list(residual.nonlinear)]
+        rhs.append(point_set.reduce_to_rows(jnp.einsum("nrk,nk->nr", nonlinear, jets) - values))
+        nonlinear_coefficients.append(point_set.weight_by_quadrature(nonlinear))
         stacks.append(
-            Stack(
-                block.points,
-                block.weighted(slope),
+            StackedFunctionals(
+                point_set.points,
+                point_set.weight_by_quadrature(jacobian),
                 residual.terms,
-                residual.components,
-                block.width,
+                residual.equation_terms,
+                point_set.num_nodes,
             )
         )
-        variances.append(jnp.tile(block.noise**2, len(residual.components)))
-    return LinearizedProblem(
+        variances.append(jnp.tile(point_set.noise**2, len(residual.equation_terms)))
+    return LinearSystem(
         tuple(stacks),
-        jnp.concatenate(targets),
+        jnp.concatenate(rhs),
         jnp.concatenate(variances),
-        tuple(curved),
-        tuple(tuple(residual.nonlinear) for residual in residuals),
+        tuple(nonlinear_coefficients),
+        tuple(residual.nonlinear for residual in residuals),
     )
 
 
 linearize = pointwise(linearized)
-"""`linearized`, compiled."""
+"""Compiled `linearized`."""

@@ -1,4 +1,4 @@
-"""Learned hyperparameters on disk: JSON, exact to the last bit, applied to any problem they fit."""
+"""Files of hyperparameters: JSON with exact numbers, and fingerprints of formulas."""
 
 import hashlib
 import json
@@ -11,31 +11,31 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from kernelpde.archive import replacing
-from kernelpde.checking import instance
+from kernelpde.checking import check_instance, to_float_array
 from kernelpde.errors import InputError
-from kernelpde.functionals import Balanced, Mixed
-from kernelpde.kernels import AbstractKernel, make_of
-from kernelpde.problem._collocation import Collocation
+from kernelpde.functionals import Coregionalization, ScaledFields
+from kernelpde.io import atomic_write
+from kernelpde.kernels import AbstractKernel, structure_of
+from kernelpde.problem._point_set import PointSet
 from kernelpde.problem._problem import Problem
 from kernelpde.problem._residual import Residual
 
 _FORMAT, _VERSION = "kernelpde kernels", 1
 _NOISE = "noise."
-_PROBES = 5
-"""Number of points of each condition used to tell one formula from another."""
+_NUM_PROBES = 5
+"""Number of points per condition at which formulas are compared."""
 
 
 def save_kernels(path: str | Path, problem: Problem) -> None:
     """Write the hyperparameters of a problem's kernels, and learned noise.
 
-    The file holds the hyperparameters by field and name, positive ones as logarithms; the structure
-    of the kernels; and a checksum.
+    The file contains the hyperparameters by field and name, the structure of the kernels, and a
+    checksum. Positive hyperparameters are stored as logarithms.
 
     **Arguments:**
 
-    - `path`: a file, replaced if it exists.
-    - `problem`: for example `learned.problem`.
+    - `path`: name of the file, which is replaced if it exists.
+    - `problem`: problem with the kernels, for example `learned.problem`.
 
     **Example:**
 
@@ -43,25 +43,26 @@ def save_kernels(path: str | Path, problem: Problem) -> None:
     >>> kp.save_kernels("kernels.json", learned.problem)
     ```
     """
-    _check(path, problem)
-    content = {
+    _check_arguments(path, problem)
+    contents = {
         "format": _FORMAT,
         "version": _VERSION,
         "fields": [field.name for field in problem.fields],
-        "make": make_of(kernel_trees(problem)),
-        "numbers": {name: leaf.tolist() for name, leaf in kernel_numbers(problem).items()},
+        "structure": structure_of(kernel_trees(problem)),
+        "arrays": {name: leaf.tolist() for name, leaf in kernel_arrays(problem).items()},
     }
-    with replacing(path) as beside:
-        beside.write_text(json.dumps({**content, "digest": _digest(content)}, indent=2) + "\n")
+    with atomic_write(path) as temporary:
+        text = json.dumps({**contents, "digest": _digest(contents)}, indent=2)
+        temporary.write_text(f"{text}\n")
 
 
 def load_kernels(path: str | Path, problem: Problem) -> Problem:
-    """The same problem with the hyperparameters from a file.
+    """Return a problem with the hyperparameters from a file.
 
     **Arguments:**
 
-    - `path`: written by `save_kernels`.
-    - `problem`: with the same fields and kernels of the same structure, whatever their numbers; its
+    - `path`: name of a file written by `save_kernels`.
+    - `problem`: problem with the same fields and with kernels of the same structure. Its
       conditions may differ.
 
     **Example:**
@@ -71,149 +72,138 @@ def load_kernels(path: str | Path, problem: Problem) -> Problem:
     >>> same = kp.load_kernels("kernels.json", problem)
     ```
     """
-    _check(path, problem)
-    stored = _read(Path(path))
+    _check_arguments(path, problem)
+    contents = _read(Path(path))
     names = [field.name for field in problem.fields]
-    if stored.get("fields") != names:
+    if contents.get("fields") != names:
         raise InputError(
-            f"{path}: holds kernels of the fields {stored.get('fields')}; expected {names}."
+            f"{path}: contains kernels of the fields {contents.get('fields')}; expected {names}."
         )
-    numbers = stored.get("numbers")
-    if not isinstance(numbers, dict):
-        raise InputError(f"{path}: holds no hyperparameters.")
+    arrays = contents.get("arrays")
+    if not isinstance(arrays, dict):
+        raise InputError(f"{path}: contains no hyperparameters.")
     try:
-        found = with_kernel_numbers(problem, numbers)
-        check_make(stored.get("make"), found)
+        loaded = with_kernel_arrays(problem, arrays)
+        check_structure(contents.get("structure"), loaded)
     except InputError as error:
         raise InputError(f"{path}: {error}") from error
-    if stored.get("digest") != _digest({k: v for k, v in stored.items() if k != "digest"}):
+    if contents.get("digest") != _digest({k: v for k, v in contents.items() if k != "digest"}):
         raise InputError(
-            f"{path}: is damaged; its numbers have changed since they were written. Kernels with "
-            "numbers of your own are made in the program."
+            f"{path}: is damaged; its contents do not match the checksum. To change "
+            "hyperparameters, create kernels with new values and save them."
         )
-    return found
+    return loaded
 
 
-def check_make(stored: object, problem: Problem) -> None:
-    """Refuse numbers that belong to kernels of another make."""
-    present = make_of(kernel_trees(problem))
-    if _today(str(stored)) != present:
-        raise InputError(f"holds numbers for other kernels: {stored}; expected {present}.")
+def check_structure(structure: object, problem: Problem) -> None:
+    """Check that stored arrays belong to kernels of the same structure."""
+    expected = structure_of(kernel_trees(problem))
+    if structure != expected:
+        raise InputError(f"contains arrays of other kernels: {structure}; expected {expected}.")
 
 
-def probe(residual: Residual, block: Collocation) -> np.ndarray:
-    """A residual at some of its points for made-up jets: numbers that tell it from others."""
-    some = min(_PROBES, len(block.points))
-    entries = 0.5 + np.random.default_rng(0).random((some, len(residual.terms)))
+def residual_fingerprint(residual: Residual, point_set: PointSet) -> np.ndarray:
+    """Evaluate a residual at some points for random jets, to compare it with others."""
+    num_points = min(_NUM_PROBES, len(point_set.points))
+    jet_values = 0.5 + np.random.default_rng(0).random((num_points, len(residual.terms)))
     return np.stack(
         [
             np.asarray(
                 residual(
-                    block.points[n],
-                    None if block.normals is None else block.normals[n],
-                    {key: values[n] for key, values in block.data.items()},
-                    tuple(jnp.asarray(entries[n])),
+                    point_set.points[n],
+                    None if point_set.normals is None else point_set.normals[n],
+                    {name: values[n] for name, values in point_set.data.items()},
+                    tuple(jnp.asarray(jet_values[n])),
                 )
             )
-            for n in range(some)
+            for n in range(num_points)
         ]
     )
 
 
-def kernel_probe(problem: Problem, blocks: tuple[Collocation, ...]) -> np.ndarray:
-    """The kernels between some points: numbers that tell one formula from another."""
-    points = jnp.concatenate([block.points[:_PROBES] for block in blocks])
-    zero = (0,) * points.shape[1]
+def kernel_fingerprint(problem: Problem, point_sets: tuple[PointSet, ...]) -> np.ndarray:
+    """Evaluate all kernels at pairs of some points, to compare them with others."""
+    points = jnp.concatenate([point_set.points[:_NUM_PROBES] for point_set in point_sets])
+    zero, shape = (0,) * points.shape[1], (len(points),) * 2
     x, y = (tuple(jnp.expand_dims(points, axis).transpose(2, 0, 1)) for axis in (0, 1))
-    found = []
+    matrices = []
     for field in problem.fields:
         (values,) = field.kernel.partials(x, y, [(zero, zero)])
-        found.append(np.zeros((len(points),) * 2) if values is None else np.asarray(values))
-    return np.stack([np.broadcast_to(values, (len(points),) * 2) for values in found])
+        matrices.append(np.broadcast_to(0.0 if values is None else np.asarray(values), shape))
+    return np.stack(matrices)
 
 
-def _today(text: str) -> str:
-    """Names in files as they are now."""
-    return text.replace("smoothness=", "nu=").replace("log_mixture", "log_alpha")
+def _digest(contents: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(contents, sort_keys=True).encode()).hexdigest()
 
 
-def _digest(content: Mapping[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+def _check_arguments(path: object, problem: Problem) -> None:
+    check_instance("kernels", "path", path, (str, Path), "the name of a file")
+    check_instance("kernels", "problem", problem, Problem, "a Problem, such as learned.problem")
 
 
-def _check(path: object, problem: Problem) -> None:
-    instance("kernels", "path", path, (str, Path), "the name of a file")
-    instance("kernels", "problem", problem, Problem, "a Problem, such as learned.problem")
-
-
-def with_kernel_numbers(problem: Problem, numbers: Mapping[str, Any]) -> Problem:
-    """The same problem with other numbers in its kernels, by the names of `kernel_numbers`."""
-    present, dimension = kernel_numbers(problem), len(problem.space.coordinates)
-    numbers = {_today(name): value for name, value in numbers.items()}
-    if set(numbers) != set(present):
+def with_kernel_arrays(problem: Problem, arrays: Mapping[str, Any]) -> Problem:
+    """Replace the hyperparameters by arrays with the names of `kernel_arrays`."""
+    current, dimension = kernel_arrays(problem), len(problem.space.coordinates)
+    if set(arrays) != set(current):
         raise InputError(
-            f"its hyperparameters do not fit these kernels; got {sorted(numbers)}, expected "
-            f"{sorted(present)}."
+            f"its hyperparameters do not match these kernels; got {sorted(arrays)}, expected "
+            f"{sorted(current)}."
         )
-    arrays = {}
-    for name, leaf in present.items():
-        try:
-            arrays[name] = np.asarray(numbers[name], dtype=np.float64)
-        except (TypeError, ValueError) as error:
-            raise InputError(f"{name} does not hold numbers.") from error
-        # Learning gives each coordinate a lengthscale of its own where extents are not alike.
+    checked = {}
+    for name, leaf in current.items():
+        array = to_float_array("hyperparameters", name, arrays[name])
+        # Learning adds a lengthscale per coordinate if the extents of the domain differ.
         shapes = [leaf.shape, (dimension,)] if "log_lengthscale" in name else [leaf.shape]
-        if arrays[name].shape not in shapes or not np.isfinite(arrays[name]).all():
+        if array.shape not in shapes or not np.isfinite(array).all():
             raise InputError(
-                f"{name} must hold finite numbers of shape {leaf.shape}; "
-                f"got shape {arrays[name].shape}."
+                f"hyperparameters: {name} must be finite numbers of shape {leaf.shape}; got shape "
+                f"{array.shape}."
             )
+        checked[name] = jnp.asarray(array)
 
-    def replaced(where, leaf):
-        return jnp.asarray(arrays[_name(where)]) if eqx.is_inexact_array(leaf) else leaf
+    def replace_leaf(path, leaf):
+        return checked[_name(path)] if eqx.is_inexact_array(leaf) else leaf
 
-    noises = [arrays.get(f"{_NOISE}{condition.name}") for condition in problem.conditions]
-    found = problem.with_kernels(jax.tree_util.tree_map_with_path(replaced, kernel_trees(problem)))
-    return found.with_noises([None if noise is None else jnp.asarray(noise) for noise in noises])
+    kernels = jax.tree_util.tree_map_with_path(replace_leaf, kernel_trees(problem))
+    noises = [checked.get(f"{_NOISE}{condition.name}") for condition in problem.conditions]
+    return problem.with_kernels(kernels).with_noises(noises)
 
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        stored = json.loads(path.read_text())
+        contents = json.loads(path.read_text())
     except OSError as error:
         raise InputError(f"{path}: cannot be read; {error.strerror}.") from error
     except (ValueError, RecursionError) as error:
         raise InputError(f"{path}: is not a file of kernels; it is not JSON.") from error
-    if not isinstance(stored, dict) or stored.get("format") != _FORMAT:
+    if not isinstance(contents, dict) or contents.get("format") != _FORMAT:
         raise InputError(f"{path}: is not a file of kernels.")
-    if stored.get("version") != _VERSION:
+    if contents.get("version") != _VERSION:
         raise InputError(
-            f"{path}: has version {stored.get('version')}; this program reads {_VERSION}."
+            f"{path}: has version {contents.get('version')}; this program reads {_VERSION}."
         )
-    return stored
+    return contents
 
 
-def kernel_numbers(problem: Problem) -> dict[str, np.ndarray]:
-    """The hyperparameters of a problem as its kernels keep them, logarithms of positive ones.
-
-    Noise that is learned is among them.
-    """
-    found = {
-        _name(where): np.asarray(leaf)
-        for where, leaf in jax.tree_util.tree_leaves_with_path(kernel_trees(problem))
+def kernel_arrays(problem: Problem) -> dict[str, np.ndarray]:
+    """Return hyperparameters and learned noise by name. Positive ones are logarithms."""
+    arrays = {
+        _name(path): np.asarray(leaf)
+        for path, leaf in jax.tree_util.tree_leaves_with_path(kernel_trees(problem))
         if eqx.is_inexact_array(leaf)
     }
     for condition, noise in zip(problem.conditions, problem.noises, strict=True):
         if noise is not None:
-            found[f"{_NOISE}{condition.name}"] = np.asarray(noise)
-    return found
+            arrays[f"{_NOISE}{condition.name}"] = np.asarray(noise)
+    return arrays
 
 
-def kernel_trees(problem: Problem) -> Mixed | tuple[AbstractKernel, ...]:
-    """The kernels; how large fields are beside each other is no part of them."""
+def kernel_trees(problem: Problem) -> Coregionalization | tuple[AbstractKernel, ...]:
+    """Return the kernels of all fields, without relative scales of the fields."""
     kernels = problem.kernels
-    return kernels.latents if isinstance(kernels, Balanced) else kernels
+    return kernels.latents if isinstance(kernels, ScaledFields) else kernels
 
 
-def _name(where) -> str:
-    return ".".join(str(getattr(key, "name", getattr(key, "idx", key))) for key in where)
+def _name(path) -> str:
+    return ".".join(str(getattr(key, "name", getattr(key, "idx", key))) for key in path)

@@ -1,53 +1,70 @@
-"""A problem: fields and the conditions that determine them."""
+"""Problems: unknowns and the conditions that determine them."""
 
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from typing import Any
 
-import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from kernelpde.arrays import Numbers, array
-from kernelpde.checking import did_you_mean, instance, listed, one_of, shown, whole_number
+from kernelpde.arrays import Numbers, concrete_array, to_array
+from kernelpde.checking import (
+    check_choice,
+    check_instance,
+    check_integer,
+    check_mapping,
+    check_name,
+    format_names,
+    format_value,
+)
 from kernelpde.errors import InputError
-from kernelpde.functionals import Balanced, Frame, Kernels, Mixed, Term
-from kernelpde.geometry import METHODS, Averages, PointCloud
-from kernelpde.kernels import AbstractKernel, all_numbers, bind_coordinates, hyperparameters
+from kernelpde.functionals import CoordinateFrame, Coregionalization, Kernels, ScaledFields, Term
+from kernelpde.geometry import METHODS
+from kernelpde.kernels import AbstractKernel, all_parameters, bind_coordinates, hyperparameters
 from kernelpde.precision import require_float64
-from kernelpde.problem._balance import extents_of, field_exponents
 from kernelpde.problem._checks import (
     check_arguments,
     check_conditions,
+    check_distinct,
+    check_inputs,
+    check_mixing,
     common_space,
-    data_arrays,
-    named_inputs,
-    square_mixing,
 )
-from kernelpde.problem._collocation import Collocation, collocated
 from kernelpde.problem._condition import Condition, LearnedNoise
-from kernelpde.problem._equation import Equation
-from kernelpde.problem._fields import Unknown, functions_in, kernel_of, real_fields
+from kernelpde.problem._equation import ResidualTracer
+from kernelpde.problem._field_scales import coordinate_extents, field_exponents
+from kernelpde.problem._fields import (
+    Unknown,
+    Unknowns,
+    flatten_fields,
+    original_kernel,
+    traced_functions,
+)
 from kernelpde.problem._inputs import Inputs
+from kernelpde.problem._point_set import PointSet, draw_point_set
 from kernelpde.problem._residual import trace_residual
 from kernelpde.problem._smoothness import check_smooth
 
 
+@jax.tree_util.register_pytree_node_class
 class Problem:
-    """Fields and the conditions that determine them.
+    """Unknowns and the conditions that determine them.
+
+    A problem is a pytree of its hyperparameters, constants of residuals, and inputs.
 
     **Arguments:**
 
-    - `*conditions`: each with a different name.
-    - `fields`: the unknown functions, `Field` or `ComplexField`, numbers, `Parameter`, and
-      functions of the solution, `Law`.
-    - `mixing`: a square matrix A with one row per real field. With it the kernels of the fields are
-      those of independent functions w, and the fields are u = A w, correlated with each other; A is
+    - `*conditions`: conditions, each with a different name.
+    - `fields`: unknown functions, `Field` or `ComplexField`; unknown numbers, `Parameter`; and
+      unknown functions of the solution, `Law`.
+    - `mixing`: square matrix A with one row per real field. The kernels of the fields then belong
+      to independent functions w, and the fields are u = A w, correlated with each other. A is
       learned along with the kernels.
-    - `inputs`: known values by name, for residuals that have an argument of that name: numbers,
-      arrays, or pytrees of them such as a network. `solve` accepts other values without
+    - `inputs`: prescribed values by name, for residuals that have an argument of that name:
+      numbers, arrays, or pytrees of them such as a network. `solve` accepts other values without
       recompiling, and can be differentiated with respect to them.
 
     **Example:**
@@ -72,262 +89,268 @@ class Problem:
         if not conditions or (isinstance(fields, Sequence) and not fields):
             raise InputError("Problem: expected at least one condition and one field.")
         check_conditions(conditions)
-        flat, pairs, self.parameters, self.laws = real_fields(fields)
-        for what, names in (
-            ("condition", [c.name for c in conditions]),
-            ("field", [*(f.name for f in flat), *(name for name, *_ in pairs)]),
-        ):
-            if len(set(names)) != len(names):
-                raise InputError(f"Problem: every {what} needs a name of its own; got {names}.")
+        unknowns = flatten_fields(fields)
+        complex_names = [name for name, *_ in unknowns.complex_fields]
+        check_distinct("field", [*(field.name for field in unknowns.fields), *complex_names])
         self.conditions = tuple(conditions)
         self.space = common_space(conditions)
-        self.frame = Frame(self.space.coordinates, self.space.spatial)
-        self.complex_fields = pairs
-        self.fields = tuple(replace(f, kernel=self._bound(f.kernel)) for f in flat)
-        self.mixing = None if mixing is None else square_mixing(mixing, len(flat))
-        if (self.parameters or self.laws) and mixing is not None:
-            others = "parameters" if self.parameters else "laws"
-            raise InputError(f"Problem: mixing is for fields alone; there are also {others}.")
+        self.frame = CoordinateFrame(self.space.coordinates, self.space.spatial)
+        flat, self.complex_fields, self.parameters, self.laws = unknowns
+        self.fields = tuple(replace(f, kernel=self._bind_kernel(f.kernel)) for f in flat)
+        self.mixing = None if mixing is None else check_mixing(mixing, unknowns)
         self.exponents: np.ndarray | Array | None = None
-        self._inputs = Inputs.of(named_inputs({} if inputs is None else inputs))
+        self._inputs = Inputs.from_mapping(check_inputs({} if inputs is None else inputs))
         self._trace()
-        check_arguments(conditions, self.fields, pairs, mixing is not None, self._inputs.names)
+        check_arguments(conditions, self._unknowns, mixing is not None, self._inputs.names)
         check_smooth(self.fields, self.residuals, [c.region for c in conditions])
 
-    def __copy__(self) -> "Problem":
-        other = object.__new__(type(self))
-        other.__dict__.update(self.__dict__)
-        return other
+    def _replace(self, **attributes: Any) -> "Problem":
+        """Return a copy with other attributes. Residuals are not traced again."""
+        problem = object.__new__(type(self))
+        problem.__dict__.update(self.__dict__ | attributes)
+        return problem
 
     def __reduce__(self):
-        # What residuals are compiled to stays behind: another process traces them anew.
-        kept = {name: value for name, value in self.__dict__.items() if name not in _TRACED}
-        return _rebuilt, (kept,)
+        # Traced residuals cannot be pickled. Another process traces them again.
+        stored = {name: value for name, value in self.__dict__.items() if name not in _TRACED}
+        return _unpickle, (stored,)
 
-    def _bound(self, kernel: AbstractKernel) -> AbstractKernel:
-        """A kernel that knows the domain's coordinates and periods."""
+    def tree_flatten(self) -> "tuple[tuple[Any, ...], _Structure]":
+        """Return hyperparameters, constants of residuals and inputs, and the static structure."""
+        kernels = tuple(field.kernel for field in self.fields)
+        residuals = tuple(replace(residual, inputs=()) for residual in self.residuals)
+        children = (kernels, self.mixing, self.exponents, residuals, self._inputs.values)
+        return children, _Structure(self)
+
+    @classmethod
+    def tree_unflatten(cls, structure: "_Structure", children: Sequence[Any]) -> "Problem":
+        """Return a problem with other arrays."""
+        kernels, mixing, exponents, residuals, inputs = children
+        fields = tuple(copy(field) for field in structure.problem.fields)
+        for field, kernel in zip(fields, kernels, strict=True):
+            # Kernels of a pytree may be placeholders, which the checks of Field would reject.
+            object.__setattr__(field, "kernel", kernel)
+        return structure.problem._replace(
+            fields=fields,
+            mixing=mixing,
+            exponents=exponents,
+            residuals=tuple(replace(residual, inputs=inputs) for residual in residuals),
+            _inputs=structure.problem._inputs.with_values(inputs),
+        )
+
+    def _bind_kernel(self, kernel: AbstractKernel) -> AbstractKernel:
+        """Resolve names of coordinates in a kernel and make it periodic with the domain."""
         bound, periods = bind_coordinates(kernel, self.space.coordinates), self.space.periods
-        return bound if all(period is None for period in periods) else bound.periodized(periods)
+        return bound if all(period is None for period in periods) else bound.make_periodic(periods)
+
+    @property
+    def _unknowns(self) -> Unknowns:
+        return Unknowns(self.fields, self.complex_fields, self.parameters, self.laws)
 
     @property
     def kernels(self) -> Kernels:
+        """Prior covariance of all fields."""
         kernels = tuple(f.kernel for f in self.fields)
         if self.exponents is not None:
-            return Balanced(kernels, array(self.exponents))
-        return kernels if self.mixing is None else Mixed(kernels, self.mixing)
+            return ScaledFields(kernels, to_array(self.exponents))
+        return kernels if self.mixing is None else Coregionalization(kernels, self.mixing)
 
     def with_kernels(self, kernels: Kernels | Sequence[AbstractKernel]) -> "Problem":
-        """The same problem with other kernels, one per real field."""
-        other = copy(self)
-        if isinstance(kernels, Mixed):
-            other.mixing, kernels = kernels.mixing, kernels.latents
-        elif isinstance(kernels, Balanced):
-            other.exponents, kernels = np.asarray(kernels.exponents), kernels.latents
+        """Replace the kernels, one per real field."""
+        mixing, exponents = self.mixing, self.exponents
+        if isinstance(kernels, Coregionalization):
+            mixing, kernels = kernels.mixing, kernels.latents
+        elif isinstance(kernels, ScaledFields):
+            exponents, kernels = np.asarray(kernels.exponents), kernels.latents
         if not isinstance(kernels, Sequence) or len(kernels) != len(self.fields):
             raise InputError(
                 f"with_kernels: expected a list of {len(self.fields)} kernels, one for each of "
-                f"{listed(f.name for f in self.fields)}; got {shown(kernels)}."
+                f"{format_names(f.name for f in self.fields)}; got {format_value(kernels)}."
             )
-        for kernel in kernels:
-            expected = "a kernel such as Gaussian(0.2)"
-            instance("with_kernels", "every entry", kernel, AbstractKernel, expected)
         laws = {law.name: law for law in self.laws}
-        other.fields = tuple(
-            replace(f, kernel=self._bound(laws[f.name].on_nodes(k) if f.name in laws else k))
-            for f, k in zip(self.fields, kernels, strict=True)
-        )
-        return other
+        fields = []
+        for field, kernel in zip(self.fields, kernels, strict=True):
+            expected = "a kernel such as Gaussian(0.2)"
+            check_instance("with_kernels", "every entry", kernel, AbstractKernel, expected)
+            if field.name in laws:
+                kernel = laws[field.name].to_nodal_kernel(kernel)
+            fields.append(replace(field, kernel=self._bind_kernel(kernel)))
+        return self._replace(fields=tuple(fields), mixing=mixing, exponents=exponents)
 
-    def balanced(self, blocks: tuple[Collocation, ...]) -> "Problem":
-        """The same problem with the sizes of its fields in proportion, see `Balanced`.
+    def with_field_scales(self, point_sets: tuple[PointSet, ...]) -> "Problem":
+        """Scale the fields relative to each other, see `ScaledFields`.
 
-        Noise, parameters, laws, mixing and kernel variances fix the sizes of fields: with any of
-        them the problem is returned unchanged.
+        Noise, parameters, laws, mixing and kernel variances determine the scales of fields. With
+        any of them the problem is returned unchanged.
         """
         groups = list(range(len(self.fields)))
         for _, real, imag in self.complex_fields:
             groups[imag] = groups[real]
-        meant = self.mixing is not None or bool(self.parameters) or bool(self.laws)
-        meant = meant or any(block.noisy for block in blocks)
-        meant = meant or any("variance" in n for f in self.fields for n in all_numbers(f.kernel))
-        if meant or self.exponents is not None or len(set(groups)) == 1:
+        scales_are_given = (
+            self.mixing is not None
+            or bool(self.parameters)
+            or bool(self.laws)
+            or any(point_set.has_noise for point_set in point_sets)
+            or any("variance" in name for f in self.fields for name in all_parameters(f.kernel))
+        )
+        if scales_are_given or self.exponents is not None or len(set(groups)) == 1:
             return self
-        extents = extents_of(blocks, self.space.periods)
-        other = copy(self)
-        other.exponents = field_exponents(self.residuals, blocks, extents, groups)
-        return other
+        extents = coordinate_extents(point_sets, self.space.periods)
+        return self._replace(exponents=field_exponents(self.residuals, point_sets, extents, groups))
 
     @property
     def noises(self) -> tuple[Float[Array, ""] | None, ...]:
-        """For each condition the logarithm of its noise, if that is to be learned."""
+        """Logarithms of the learned standard deviations, None for conditions without."""
         return tuple(
-            array(np.log(c.noise.start)) if isinstance(c.noise, LearnedNoise) else None
+            to_array(np.log(c.noise.initial)) if isinstance(c.noise, LearnedNoise) else None
             for c in self.conditions
         )
 
     def with_noises(self, noises: Sequence[Float[Array, ""] | None]) -> "Problem":
-        """The same problem with other values for the noise to be learned."""
-        other = copy(self)
-        other.conditions = tuple(
-            c if noise is None else replace(c, noise=LearnedNoise(float(np.exp(noise))))
-            for c, noise in zip(self.conditions, noises, strict=True)
+        """Replace the learned noise of the conditions whose entry is not None."""
+        return self._replace(
+            conditions=tuple(
+                c if noise is None else replace(c, noise=LearnedNoise(float(np.exp(noise))))
+                for c, noise in zip(self.conditions, noises, strict=True)
+            )
         )
-        return other
 
-    def with_present_noise(self, blocks: tuple[Collocation, ...]) -> tuple[Collocation, ...]:
-        """Points with the noise that the conditions have now, where that is learned."""
+    def with_current_noise(self, point_sets: tuple[PointSet, ...]) -> tuple[PointSet, ...]:
+        """Replace the learned noise in point sets by its current estimate."""
         return tuple(
-            eqx.tree_at(lambda b: b.noise, block, jnp.full(block.count, c.noise.start))
+            replace(point_set, noise=jnp.full(point_set.rows_per_equation, c.noise.initial))
             if isinstance(c.noise, LearnedNoise)
-            else block
-            for c, block in zip(self.conditions, blocks, strict=True)
+            else point_set
+            for c, point_set in zip(self.conditions, point_sets, strict=True)
         )
 
     def with_conditions(self, conditions: Sequence[Condition]) -> "Problem":
-        """The same fields and kernels under other conditions."""
+        """Replace the conditions and keep the fields and kernels."""
         check_conditions(conditions)
-        other = copy(self)
-        other.conditions = tuple(conditions)
-        other.space = common_space(conditions)
-        other._trace()
-        return other
+        space = common_space(conditions)
+        problem = self._replace(conditions=tuple(conditions), space=space)
+        problem._trace()
+        return problem
 
     @property
     def inputs(self) -> dict[str, Any]:
-        """The known values that residuals name."""
+        """Prescribed values by name."""
         return self._inputs.tree
 
     def with_inputs(self, inputs: Mapping[str, Any]) -> "Problem":
-        """The same problem with other values for some of its inputs."""
-        new = self._inputs.updated(inputs)
-        other = copy(self)
-        other._inputs = new
-        if new.fits(self._inputs):
-            other._attach_inputs()
-        else:
-            other._trace()
-        return other
+        """Replace some of the inputs."""
+        new = self._inputs.replace(inputs)
+        residuals = tuple(replace(residual, inputs=new.values) for residual in self.residuals)
+        problem = self._replace(_inputs=new, residuals=residuals)
+        if not new.is_compatible(self._inputs):
+            problem._trace()
+        return problem
 
-    def _attach_inputs(self) -> None:
-        values = self._inputs.values
-        self.residuals = tuple(replace(residual, inputs=values) for residual in self.residuals)
+    def retraced(self) -> "Problem":
+        """Return the problem with residuals and user-defined kernels in their current state.
 
-    def current(self) -> "Problem":
-        """This problem with its residuals as they are now.
-
-        A residual, or a function that is a kernel, may read a global or an attribute that has
-        changed since the problem was made.
+        They may read a global or an attribute that has changed since the problem was created.
         """
-        equations = self._equations()
-        fields = tuple(replace(f, kernel=self._bound(f.kernel)) for f in self.fields)
-        same = functions_in(fields) == functions_in(self.fields)
-        if same and self._computed_by(equations):
+        tracers = self._tracers()
+        fields = tuple(replace(f, kernel=self._bind_kernel(f.kernel)) for f in self.fields)
+        same_kernels = traced_functions(fields) == traced_functions(self.fields)
+        if same_kernels and self._matches(tracers):
             return self
-        other = copy(self)
-        other.fields = self.fields if same else fields
-        other._trace()
-        if not other._computed_by(equations):
+        problem = self._replace(fields=self.fields if same_kernels else fields)
+        problem._trace()
+        if not problem._matches(tracers):
             raise InputError(
                 "A residual changes from call to call. Draw random numbers once, and pass them "
                 "as data."
             )
-        return other
+        return problem
 
-    def _equations(self) -> list[Equation]:
-        names = tuple(field.name for field in self.fields)
+    def _tracers(self) -> list[ResidualTracer]:
         return [
-            Equation(
+            ResidualTracer(
                 c.name,
                 c.residual,
-                names,
+                self._unknowns,
                 self.frame,
                 c.region.has_normals,
-                data_arrays(c.data),
-                self.complex_fields,
-                self.parameters,
-                self.laws,
+                {name: concrete_array(values) for name, values in c.data.items()},
                 self._inputs,
             )
             for c in self.conditions
         ]
 
-    def asked(
-        self, blocks: tuple[Collocation, ...], jets: Callable[[tuple[Term, ...], Array], Array]
-    ) -> dict[str, Float[Array, " n"]]:
-        """For each law, the arguments at which the conditions evaluate it, over all points."""
-        found: dict[str, list[Array]] = {law.name: [] for law in self.laws}
-        if not found:
-            return {}
-        numbers = {self.field_index(name) for name in found}
-        for equation, residual, block in zip(
-            self._equations(), self.residuals, blocks, strict=True
-        ):
-            if numbers & {term.field for term in residual.terms}:
-                entries = jets(residual.terms, block.points)
-                for name, values in equation.asked(residual.terms, block, entries).items():
-                    found[name].append(values.reshape(-1))
-        return {name: jnp.concatenate(each) for name, each in found.items()}
-
-    def _computed_by(self, equations: Sequence[Equation]) -> bool:
+    def _matches(self, tracers: Sequence[ResidualTracer]) -> bool:
         return all(
-            equation.computes(residual.terms, form)
-            for equation, residual, form in zip(equations, self.residuals, self._forms, strict=True)
+            tracer.matches_trace(residual.terms, form)
+            for tracer, residual, form in zip(tracers, self.residuals, self._forms, strict=True)
         )
 
     def _trace(self) -> None:
-        traced = [trace_residual(equation) for equation in self._equations()]
-        self.residuals = tuple(residual for residual, _ in traced)
-        self._forms = tuple(form for _, form in traced)
+        traces = [trace_residual(tracer) for tracer in self._tracers()]
+        self.residuals = tuple(residual for residual, _ in traces)
+        self._forms = tuple(form for _, form in traces)
+
+    def law_arguments(
+        self, point_sets: tuple[PointSet, ...], jets: Callable[[tuple[Term, ...], Array], Array]
+    ) -> dict[str, Float[Array, " n"]]:
+        """Return the arguments at which the conditions evaluate each law, at all points."""
+        if not self.laws:
+            return {}
+        recorded: dict[str, list[Array]] = {law.name: [] for law in self.laws}
+        law_fields = {self.field_index(name) for name in recorded}
+        for tracer, residual, point_set in zip(
+            self._tracers(), self.residuals, point_sets, strict=True
+        ):
+            if law_fields & {term.field for term in residual.terms}:
+                jet_values = jets(residual.terms, point_set.points)
+                arguments = tracer.law_arguments(residual.terms, point_set, jet_values)
+                for name, values in arguments.items():
+                    recorded[name].append(values.reshape(-1))
+        return {name: jnp.concatenate(arguments) for name, arguments in recorded.items()}
 
     @property
     def hyperparameters(self) -> dict[str, dict[str, Any]]:
-        """Every hyperparameter by field and name; those of a mixing under "mixing", and learned
-        noise by condition under "noise"."""
-        numbers = {parameter.name for parameter in self.parameters}
-        found = {
-            f.name: hyperparameters(kernel_of(f)) for f in self.fields if f.name not in numbers
+        """Hyperparameters by field and name.
+
+        The matrix of a mixing is under "mixing", and learned noise by condition under "noise".
+        """
+        parameters = {parameter.name for parameter in self.parameters}
+        values = {
+            field.name: hyperparameters(original_kernel(field))
+            for field in self.fields
+            if field.name not in parameters
         }
-        learned = {
-            c.name: c.noise_level for c in self.conditions if isinstance(c.noise, LearnedNoise)
-        }
-        if learned:
-            found["noise"] = learned
+        noises = {c.name: c.noise_std for c in self.conditions if isinstance(c.noise, LearnedNoise)}
+        if noises:
+            values["noise"] = noises
         if self.mixing is not None:
-            found["mixing"] = {"matrix": np.asarray(self.mixing)}
-        return found
+            values["mixing"] = {"matrix": np.asarray(self.mixing)}
+        return values
 
     def field_index(self, name: str) -> int:
-        """The number of a real field."""
+        """Return the index of a real field."""
         names = [f.name for f in self.fields]
         if name not in names:
-            having = [*(name for name, *_ in self.complex_fields), *names]
-            raise InputError(
-                f"Unknown field {name!r}; the problem has {', '.join(having)}."
-                f"{did_you_mean(name, having)}"
-            )
+            complex_names = [complex_name for complex_name, *_ in self.complex_fields]
+            check_name("Problem", "field", name, [*complex_names, *names])
         return names.index(name)
 
     def condition_index(self, name: str) -> int:
-        """The number of a condition."""
+        """Return the index of a condition."""
         names = [c.name for c in self.conditions]
-        if name not in names:
-            raise InputError(
-                f"Unknown condition {name!r}; the problem has {', '.join(names)}."
-                f"{did_you_mean(name, names)}"
-            )
+        check_name("Problem", "condition", name, names)
         return names.index(name)
 
-    def row_count(self, blocks: Sequence[Collocation]) -> int:
-        """How many rows the linear system has: one per equation and point, or average."""
+    def num_rows(self, point_sets: Sequence[PointSet]) -> int:
+        """Return the number of rows of the linear system, one per equation and point or average."""
         return sum(
-            block.count * len(residual.components)
-            for block, residual in zip(blocks, self.residuals, strict=True)
+            point_set.rows_per_equation * len(residual.equation_terms)
+            for point_set, residual in zip(point_sets, self.residuals, strict=True)
         )
 
-    def has_own_points(self, name: str) -> bool:
-        """Whether a condition comes with its points, so that none can be drawn."""
-        region = self.conditions[self.condition_index(name)].region
-        return isinstance(region, PointCloud | Averages)
+    def has_given_points(self, name: str) -> bool:
+        """Return whether the points of a condition are user-supplied."""
+        return self.conditions[self.condition_index(name)].num_points is not None
 
     def collocate(
         self,
@@ -335,53 +358,47 @@ class Problem:
         *,
         seed: int = 0,
         sampling: str = "halton",
-    ) -> tuple[Collocation, ...]:
+    ) -> tuple[PointSet, ...]:
         """Draw the points of every condition.
 
-        Each condition draws from its own stream, made from the seed and its name: adding a
-        condition leaves the points of the others as they were.
+        The random stream of a condition depends on the seed and its name only. Adding a condition
+        does not change the points of the others.
 
         **Arguments:**
 
-        - `points`: for each condition a number of points or an array of points; conditions on a
-          cloud need no entry.
-        - `seed`: a number.
+        - `points`: number of points or array of points of each condition. Conditions on
+          user-supplied points need no entry.
+        - `seed`: seed of the random streams.
         - `sampling`: one of `kernelpde.geometry.METHODS`.
         """
         points = {} if points is None else points
         names = [c.name for c in self.conditions]
-        example = {names[0]: 300}
-        instance("solve", "points", points, Mapping, f"a dictionary such as {example}")
-        unknown = [name for name in points if name not in names]
-        if unknown:
-            raise InputError(
-                f"points names {listed(unknown)}, but the conditions are {listed(names)}."
-                f"{did_you_mean(unknown[0], names)}"
-            )
-        whole_number("points", "the seed", seed, at_least=0)
-        one_of("points", "sampling", sampling, METHODS)
-        dimension = len(self.space.coordinates)
-        return tuple(
-            self.with_nodes(number, collocated(condition, dimension, points, seed, sampling))
-            for number, condition in enumerate(self.conditions)
-        )
+        advice = f"Write points={{{names[0]!r}: 300}}."
+        check_mapping("solve", "points", points, names, advice=advice)
+        check_integer("points", "the seed", seed, at_least=0)
+        check_choice("points", "sampling", sampling, METHODS)
+        return tuple(self._draw(i, points, seed, sampling) for i in range(len(names)))
 
-    def with_nodes(self, number: int, block: Collocation) -> Collocation:
-        """Points of a condition, with the nodes of its integrals."""
-        if not self.residuals[number].integrates:
-            return block
-        return self._equations()[number].nodes(block)
-
-    def collocated(self, name: str, count: int, *, seed: int, sampling: str) -> Collocation:
+    def collocate_condition(self, name: str, count: int, *, seed: int, sampling: str) -> PointSet:
         """Draw points of one condition."""
-        number = self.condition_index(name)
-        condition, dimension = self.conditions[number], len(self.space.coordinates)
-        block = collocated(condition, dimension, {name: count}, seed, sampling)
-        return self.with_nodes(number, block)
+        return self._draw(self.condition_index(name), {name: count}, seed, sampling)
+
+    def _draw(
+        self, condition: int, points: Mapping[str, int | Numbers], seed: int, sampling: str
+    ) -> PointSet:
+        dimension = len(self.space.coordinates)
+        point_set = draw_point_set(self.conditions[condition], dimension, points, seed, sampling)
+        return self.append_integral_nodes(condition, point_set)
+
+    def append_integral_nodes(self, condition: int, point_set: PointSet) -> PointSet:
+        """Append the nodes of the integrals of a condition to its points."""
+        if not self.residuals[condition].has_integrals:
+            return point_set
+        return self._tracers()[condition].append_integral_nodes(point_set)
 
     def __repr__(self) -> str:
         lines = [f"Problem in {', '.join(self.space.coordinates)}"]
-        lines += [f"  field {f.name}: {kernel_of(f)!r}" for f in self.fields]
+        lines += [f"  field {f.name}: {original_kernel(f)!r}" for f in self.fields]
         lines += [f"  condition {c.name} on {c.region.name}" for c in self.conditions]
         return "\n".join(lines)
 
@@ -389,10 +406,23 @@ class Problem:
 _TRACED = ("residuals", "_forms")
 
 
-def _rebuilt(kept: dict[str, Any]) -> Problem:
-    """A problem from what was pickled of it."""
+def _unpickle(stored: dict[str, Any]) -> Problem:
     require_float64()
     problem = object.__new__(Problem)
-    problem.__dict__.update(kept)
+    problem.__dict__.update(stored)
     problem._trace()
     return problem
+
+
+class _Structure:
+    """Static part of a problem, equal for problems with the same conditions and fields."""
+
+    def __init__(self, problem: Problem):
+        self.problem = problem
+        self._key = tuple(map(id, problem.conditions)), tuple(f.name for f in problem.fields)
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    def __eq__(self, structure: object) -> bool:
+        return isinstance(structure, _Structure) and self._key == structure._key

@@ -1,83 +1,88 @@
-"""What a residual computes of the fields, found by tracing, and its linearization at points."""
+"""Traced residuals and their linearization at points."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import equinox as eqx
 import jax
 import jax.extend.core as jex
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
-from kernelpde.arrays import known
+from kernelpde.arrays import concrete_array
 from kernelpde.errors import InputError
 from kernelpde.functionals import Term
 from kernelpde.problem._dependencies import dependencies
-from kernelpde.problem._equation import Equation
+from kernelpde.problem._equation import LocalArguments, ResidualTracer
 from kernelpde.problem._integral import LOCAL
-from kernelpde.problem._refusals import refuse_indices
-from kernelpde.tracing import Traced, lifted
+from kernelpde.problem._residual_errors import check_indices
+from kernelpde.tracing import Traced, lift_constants
 
 
 class Residual(eqx.Module):
-    """A residual F(x, j₁, ..., j_T) as a function of the point and of the jet entries it uses.
+    """A residual F(x, j₁, ..., j_T), a function of the point and of the jet entries that it uses.
 
-    It is what was traced, not the Python function: its numbers are arrays, the rest is static and
-    equal for all residuals that do the same.
+    Its constants are arrays. Residuals that differ only in them have equal static attributes.
 
     **Attributes:**
 
-    - `traced`: F and ∂F/∂j as functions of the entries, the point, the normal if there is one,
-      data in the order of their names, and inputs.
-    - `inputs`: the numbers of all inputs of the problem.
-    - `terms`: the entries jₜ, in the order in which they are passed.
-    - `components`: for each equation that the residual returns, the numbers of the entries in it.
-    - `nonlinear`: the numbers of the entries in which F is not linear. In the others it is, with
-      coefficients that depend on the point alone.
-    - `has_normals`, `uses_normal`: whether normals are passed, and whether F depends on them.
-    - `data`: the names of data that are passed.
+    - `traced`: F and ∂F/∂j as functions of jet values and the leaves of `LocalArguments`.
+    - `inputs`: numbers of all inputs of the problem.
+    - `terms`: jet entries jₜ, in the order of the arguments.
+    - `equation_terms`: indices of the jet entries in each equation of the residual.
+    - `nonlinear`: indices of the jet entries in which F is nonlinear. In the others it is linear,
+      with coefficients that depend on the point only.
+    - `has_normals`: whether a normal is an argument of the trace.
+    - `uses_normal`: whether F depends on the normal.
+    - `data`: names of the data.
     """
 
     traced: Traced
     inputs: tuple[Array, ...]
     terms: tuple[Term, ...] = eqx.field(static=True)
-    components: tuple[tuple[int, ...], ...] = eqx.field(static=True)
+    equation_terms: tuple[tuple[int, ...], ...] = eqx.field(static=True)
     nonlinear: tuple[int, ...] = eqx.field(static=True)
     has_normals: bool = eqx.field(static=True)
     uses_normal: bool = eqx.field(static=True)
     data: tuple[str, ...] = eqx.field(static=True)
 
-    def with_slopes(
+    def value_and_jacobian(
         self,
         point: Float[Array, " d"],
         normal: Float[Array, " d"] | None,
         data: Mapping[str, Array],
-        entries: Sequence[Array],
+        jet_values: Sequence[Array],
     ) -> tuple[Float[Array, " R"], Float[Array, "R T"]]:
-        """F and ∂F/∂j at one point."""
+        """Evaluate F and ∂F/∂j at one point."""
         if normal is None and self.uses_normal:
-            raise InputError("This residual uses normals, and there are none at these points.")
-        normals = [jnp.zeros_like(point) if normal is None else normal] * self.has_normals
-        given = (data[name] for name in self.data)
-        values, slopes = self.traced(*entries, point, *normals, *given, *self.inputs)
-        return values, slopes
+            raise InputError("residual: it uses normals, and these points have none.")
+        if not self.has_normals:
+            normal = None
+        elif normal is None:
+            normal = jnp.zeros_like(point)
+        used_data = {name: data[name] for name in self.data}
+        arguments = LocalArguments(point, normal, used_data, self.inputs)
+        values, jacobian = self.traced(*jet_values, *jax.tree.leaves(arguments))
+        return values, jacobian
 
     def __call__(
         self,
         point: Float[Array, " d"],
         normal: Float[Array, " d"] | None,
         data: Mapping[str, Array],
-        entries: Sequence[Array],
+        jet_values: Sequence[Array],
     ) -> Float[Array, " R"]:
-        """F at one point, all components."""
-        return self.with_slopes(point, normal, data, entries)[0]
+        """Evaluate all equations of F at one point."""
+        return self.value_and_jacobian(point, normal, data, jet_values)[0]
 
     @property
-    def integrates(self) -> bool:
-        """Whether there are integrals in it, whose nodes follow each point."""
+    def has_integrals(self) -> bool:
+        """True if the residual contains integrals, whose nodes follow each point."""
         return LOCAL[0] in self.data
 
     @property
     def nonlinear_terms(self) -> tuple[Term, ...]:
+        """Jet entries in which F is nonlinear."""
         return tuple(self.terms[t] for t in self.nonlinear)
 
     def linearize(
@@ -87,77 +92,82 @@ class Residual(eqx.Module):
         data: Mapping[str, Array],
         jets: Float[Array, "N K"],
     ) -> tuple[Float[Array, "N R"], Float[Array, "N R T"]]:
-        """F with its linear part left out, and ∂F/∂j, at every point.
+        """Evaluate F without its linear part, and ∂F/∂j, at all points.
 
         **Arguments:**
 
-        - `points`, `normals`, `data`: one row per point.
-        - `jets`: the nonlinear entries of the state, in the order of `nonlinear`.
+        - `points`, `normals`, `data`: arrays with one row per point.
+        - `jets`: values of the nonlinear jet entries, in the order of `nonlinear`.
 
         **Returns:**
 
-        F(x, j) with the linear entries set to zero, and the coefficients ∂F/∂jₜ. The residual is
-        the first plus the linear entries times their coefficients.
+        F(x, j) with the linear jet entries set to zero, and the coefficients ∂F/∂jₜ. The residual
+        is the first plus the linear jet entries times their coefficients.
         """
 
-        def at(point, normal, datum, entries):
-            full = [jnp.zeros(())] * len(self.terms)
-            for number, entry in zip(self.nonlinear, entries, strict=True):
-                full[number] = entry
-            return self.with_slopes(point, normal, datum, full)
+        def linearize_at(point, normal, data, nonlinear_values):
+            jet_values = [jnp.zeros(())] * len(self.terms)
+            for index, value in zip(self.nonlinear, nonlinear_values, strict=True):
+                jet_values[index] = value
+            return self.value_and_jacobian(point, normal, data, jet_values)
 
-        axes = (0, None if normals is None else 0, 0, 0)
         columns = tuple(jets[:, k] for k in range(jets.shape[1]))
-        return jax.vmap(at, in_axes=axes)(points, normals, dict(data), columns)
+        return jax.vmap(linearize_at)(points, normals, dict(data), columns)
 
 
-def trace_residual(equation: Equation) -> tuple[Residual, Traced]:
-    """What a residual computes, and F alone; what cannot be a residual is refused."""
-    where, terms = equation.where, equation.terms()
-    count, inputs = len(terms), equation.arguments_of(terms)
-    closed = equation.values(terms)
-    refuse_indices(where, closed.jaxpr)
-    reach = dependencies(closed.jaxpr, range(count))
-    if equation.integrals:
-        equation.refuse_nonlinear_integrals(terms)
-    for number, one in enumerate(reach):
-        if not one.inputs:
+def trace_residual(tracer: ResidualTracer) -> tuple[Residual, Traced]:
+    """Return a traced residual, and F without its derivatives.
+
+    The function is checked: it must use fields, valid indices, and integrals linearly.
+    """
+    terms = tracer.terms()
+    num_terms = len(terms)
+    closed = tracer.trace(terms)
+    num_inputs = len(closed.jaxpr.invars)
+    check_indices(tracer.location, closed.jaxpr)
+    on_jets = dependencies(closed.jaxpr, range(num_terms))
+    if tracer.num_integrals:
+        tracer.check_linear_in_integrals(terms)
+    for equation, dependence in enumerate(on_jets):
+        if not dependence.inputs:
             raise InputError(
-                f"{where}: component {number} of its residual uses no field. Leave it out, or "
-                "check for a factor of zero."
+                f"{tracer.location}: component {equation} of its residual uses no field. Remove "
+                "it, or check for a factor of zero."
             )
-    by_place = dependencies(closed.jaxpr, range(count, len(inputs)))
-    traced = lifted(jax.make_jaxpr(_with_slopes(closed, count))(*inputs))
+    on_arguments = dependencies(closed.jaxpr, range(num_terms, num_inputs))
+    # The normal follows the point among the arguments.
+    uses_normal = any(num_terms + 1 in dependence.inputs for dependence in on_arguments)
     residual = Residual(
-        jax.tree.map(known, traced),
-        equation.inputs.values,
+        jax.tree.map(concrete_array, _with_jacobian(closed, num_terms)),
+        tracer.inputs.values,
         terms,
-        tuple(tuple(sorted(one.inputs)) for one in reach),
-        tuple(sorted(frozenset().union(*(one.nonlinear for one in reach)))),
-        equation.has_normals,
-        equation.has_normals and any(count + 1 in one.inputs for one in by_place),
-        equation.data,
+        tuple(tuple(sorted(dependence.inputs)) for dependence in on_jets),
+        tuple(sorted(frozenset().union(*(dependence.nonlinear for dependence in on_jets)))),
+        tracer.has_normals,
+        tracer.has_normals and uses_normal,
+        tracer.data,
     )
-    return residual, lifted(closed)
+    return residual, lift_constants(closed)
 
 
-def _with_slopes(closed: jex.ClosedJaxpr, count: int) -> Callable:
-    """All equations stacked, and their derivatives in the first inputs."""
+def _with_jacobian(closed: jex.ClosedJaxpr, num_terms: int) -> Traced:
+    """Trace all equations, stacked, and their derivatives in the jet entries."""
     function = jex.jaxpr_as_fun(closed)
 
-    def both(*inputs):
-        place = inputs[count:]
+    def value_and_jacobian(*inputs):
+        jet_values, arguments = inputs[:num_terms], inputs[num_terms:]
 
-        def stacked(*entries):
-            return jnp.stack(function(*entries, *place))
+        def stacked(*jet_values):
+            return jnp.stack(function(*jet_values, *arguments))
 
         try:
-            values, pull = jax.vjp(stacked, *inputs[:count])
-            rows = [jnp.stack(pull(row)) for row in jnp.eye(values.shape[0])]
+            values, pull_back = jax.vjp(stacked, *jet_values)
+            rows = [jnp.stack(pull_back(row)) for row in jnp.eye(values.shape[0])]
             return values, jnp.stack(rows)
         except ValueError:
             # Loops of unknown length have no reverse mode.
-            slopes = jax.jacfwd(stacked, argnums=tuple(range(count)))(*inputs[:count])
-            return stacked(*inputs[:count]), jnp.stack(slopes, axis=-1)
+            columns = jax.jacfwd(stacked, argnums=tuple(range(num_terms)))(*jet_values)
+            return stacked(*jet_values), jnp.stack(columns, axis=-1)
 
-    return both
+    inputs = [np.zeros(aval.shape, aval.dtype) for aval in closed.in_avals]
+    return lift_constants(jax.make_jaxpr(value_and_jacobian)(*inputs))

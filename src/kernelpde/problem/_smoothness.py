@@ -1,4 +1,4 @@
-"""Whether kernels that users wrote are as smooth as their conditions need."""
+"""Smoothness of user-defined kernels, compared with the derivatives in the conditions."""
 
 from collections.abc import Sequence
 
@@ -8,63 +8,71 @@ import numpy as np
 
 from kernelpde.errors import InputError
 from kernelpde.geometry import AbstractRegion, bounding_box
-from kernelpde.kernels import AbstractKernel, Function
+from kernelpde.kernels import AbstractKernel, FunctionKernel
 from kernelpde.problem._fields import Field
 from kernelpde.problem._residual import Residual
 
-_NEAR = (1e-5, 1e-4)
-"""Distances from the diagonal, in units of the domain: what is smooth changes tenfold less at the
-nearer one."""
+_PROBE_DISTANCES = (1e-5, 1e-4)
+"""Distances from the diagonal in units of the domain. The difference across the diagonal falls
+tenfold from the second to the first distance for smooth functions, and not at all for jumps."""
 
 
 def check_smooth(
     fields: Sequence[Field], residuals: Sequence[Residual], regions: Sequence[AbstractRegion]
 ) -> None:
-    """Refuse a `Function` whose derivatives jump at x = y: automatic ones are then wrong there."""
-    if not any(_written(field.kernel) for field in fields):
+    """Check that derivatives of a `FunctionKernel` are continuous at x = y.
+
+    Automatic derivatives are wrong where they jump.
+    """
+    if not any(_is_user_function(field.kernel) for field in fields):
         return
     lower, upper = bounding_box(regions).T
-    place = lower + 0.4142 * (upper - lower)
-    for number, field in enumerate(fields):
+    point = lower + 0.4142 * (upper - lower)
+    for index, field in enumerate(fields):
+        if not _is_user_function(field.kernel):
+            continue
         orders = {
             order
             for residual in residuals
             for term in residual.terms
-            if term.field == number
+            if term.field == index
             for order in term.orders
             if any(order)
         }
-        if _written(field.kernel):
-            for order in sorted(orders, key=sum):
-                _check_order(field, place, order, float(np.max(upper - lower)))
+        for order in sorted(orders, key=sum):
+            _check_order(field, point, order, float(np.max(upper - lower)))
 
 
-def _written(kernel: AbstractKernel) -> bool:
+def _is_user_function(kernel: AbstractKernel) -> bool:
     def is_function(node: object) -> bool:
-        return isinstance(node, Function)
+        return isinstance(node, FunctionKernel)
 
     return any(map(is_function, jax.tree.leaves(kernel, is_leaf=is_function)))
 
 
-def _check_order(field: Field, place: np.ndarray, order: tuple[int, ...], size: float) -> None:
-    x = tuple(jnp.full((5,), c) for c in place)
-    steps = size * np.array([0.0, _NEAR[0], -_NEAR[0], _NEAR[1], -_NEAR[1]])
+def _check_order(field: Field, point: np.ndarray, order: tuple[int, ...], extent: float) -> None:
+    x = tuple(jnp.full((5,), c) for c in point)
+    inner, outer = _PROBE_DISTANCES
+    steps = extent * np.array([0.0, inner, -inner, outer, -outer])
     y = tuple(c + jnp.asarray(steps) for c in x)
     axis = next(i for i, n in enumerate(order) if n)
-    once_less = tuple(n - (i == axis) for i, n in enumerate(order))
-    # Even derivatives jump at the diagonal only, odd ones from one side to the other.
-    for values in field.kernel.partials(x, y, [(order, order), (order, once_less)]):
+    lower_order = tuple(n - (i == axis) for i, n in enumerate(order))
+    # Even derivatives jump on the diagonal itself, odd derivatives across it.
+    for values in field.kernel.partials(x, y, [(order, order), (order, lower_order)]):
         if values is None:
             continue
-        on, right, left, far_right, far_left = np.asarray(values).tolist()
-        across, farther = abs(right - left), abs(far_right - far_left)
-        largest = max(map(abs, (right, left, far_right, far_left)))
-        beside = 0.5 * (right + left)
-        jumps = across > max(0.5 * farther, 1e-6 * largest) or abs(on - beside) > 0.1 * largest
-        if np.isfinite(largest) and largest > 1e-6 and (jumps or not np.isfinite(on)):
+        center, right, left, outer_right, outer_left = np.asarray(values).tolist()
+        jump, outer_jump = abs(right - left), abs(outer_right - outer_left)
+        largest = max(map(abs, (right, left, outer_right, outer_left)))
+        is_discontinuous = (
+            jump > max(0.5 * outer_jump, 1e-6 * largest)
+            or abs(center - 0.5 * (right + left)) > 0.1 * largest
+            or not np.isfinite(center)
+        )
+        if np.isfinite(largest) and largest > 1e-6 and is_discontinuous:
             raise InputError(
-                f"Field {field.name!r}: the derivatives of its Function kernel that order "
-                f"{sum(order)} needs jump at x = y: {left:.3g}, {on:.3g}, {right:.3g} across it. A "
-                "distance under a square root or an absolute value is not smooth there: use a "
-                "Matern kernel, or a smooth function."
+                f"Field {field.name!r}: the derivatives of its FunctionKernel jump at x = y, from "
+                f"{left:.3g} to {center:.3g} to {right:.3g}. Its conditions require continuous "
+                f"ones up to order {sum(order)} in both points. A distance or an absolute value is "
+                "not smooth there. Use a Matern kernel, or a smooth function."
             )

@@ -1,4 +1,4 @@
-"""The paper's tables and figures, computed again."""
+"""Reproduction of the tables and figures of the paper (section 5) by `kernelpde reproduce`."""
 
 from kernelpde.reproduce._parts import PARTS as PARTS
 from kernelpde.reproduce._report import as_html as as_html

@@ -1,4 +1,4 @@
-"""One computation of the paper: solve or learn, and the errors that come of it."""
+"""Computations of the paper: solve or learn, and compare with the reference."""
 
 import dataclasses
 import time
@@ -8,7 +8,6 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from kernelpde.gallery import Example, elliptic, gray_scott
-from kernelpde.gauss_newton import GaussNewton, Solution, solve
 from kernelpde.learning import (
     Bilevel,
     FinalSolve,
@@ -18,14 +17,16 @@ from kernelpde.learning import (
     paper_adam,
 )
 from kernelpde.linear_solvers import Dense
-from kernelpde.problem import kernel_numbers, with_kernel_numbers
+from kernelpde.nonlinear import GaussNewton
+from kernelpde.problem import kernel_arrays, with_kernel_arrays
+from kernelpde.solution import Solution, solve
 
-FRESH = 10_000
-"""What is added to the seed for the points of the final solve."""
+_FINAL_SEED_OFFSET = 10_000
+"""Offset of the seed for the final solve, which uses new points."""
 
-_SMALLER, _FEWER_STEPS = 3, 8
-"""Factor by which a quick run has fewer points, and its maximum number of steps of learning;
-problems with data are small as they are."""
+_QUICK_REDUCTION, _QUICK_STEPS = 3, 8
+"""Divisor of the numbers of points, and maximum number of learning steps, in a quick run. Problems
+with data are small and not reduced."""
 
 Run: TypeAlias = dict[str, Any]
 Factory: TypeAlias = Callable[[int], Example]
@@ -33,13 +34,13 @@ Factory: TypeAlias = Callable[[int], Example]
 
 @dataclasses.dataclass(frozen=True)
 class Computed:
-    """What came of a case for one seed.
+    """Result of a case for one seed.
 
     **Attributes:**
 
-    - `run`: the figures, to be kept.
-    - `solution`: to be drawn.
-    - `example`: with the references.
+    - `run`: figures, stored in the results file.
+    - `solution`: solution, for plots.
+    - `example`: problem with its references.
     """
 
     run: Run
@@ -48,133 +49,133 @@ class Computed:
 
 
 Compute: TypeAlias = Callable[[int, bool, Mapping[str, list[Run]]], Computed]
-"""A case for a seed, quick or not, given the runs of the cases before it."""
+"""Function that computes a case from a seed, a flag for a quick run, and all previous runs."""
 
 
-def counts(points: Mapping[str, int], quick: bool) -> dict[str, int]:
-    """Numbers of points, fewer for a quick run."""
+def _counts(points: Mapping[str, int], quick: bool) -> dict[str, int]:
+    """Return numbers of points, reduced for a quick run."""
     if not quick:
         return dict(points)
-    return {name: max(count // _SMALLER, min(count, 12)) for name, count in points.items()}
+    return {name: max(count // _QUICK_REDUCTION, min(count, 12)) for name, count in points.items()}
 
 
 def learned(factory: Factory, sampling: str | None = None) -> Compute:
-    """Learn with default settings, then solve at fresh points."""
+    """Learn with default settings, then solve at new points."""
 
     def compute(seed: int, quick: bool, _: Mapping[str, list[Run]]) -> Computed:
         example = factory(seed)
-        data = bool(data_conditions(example.problem))
-        fewer = quick and not data
-        begun = time.perf_counter()
-        found = learn(
+        has_data = bool(data_conditions(example.problem))
+        reduced = quick and not has_data
+        start_time = time.perf_counter()
+        result = learn(
             example.problem,
-            counts(example.training, fewer),
+            _counts(example.training, reduced),
             seed=seed,
             sampling=sampling or example.sampling,
-            linear_solver=Dense(nugget=max(example.nugget, 1e-10), refinement=0),
-            max_steps=_FEWER_STEPS if fewer else None,
+            linear_solver=Dense(nugget=max(example.nugget, 1e-10), refinement_sweeps=0),
+            max_steps=_QUICK_STEPS if reduced else None,
             method=Bilevel(
                 final=FinalSolve(
-                    None if data else counts(example.points, quick),
-                    seed + FRESH,
-                    None if data else Dense(nugget=example.nugget),
+                    None if has_data else _counts(example.points, quick),
+                    seed + _FINAL_SEED_OFFSET,
+                    None if has_data else Dense(nugget=example.nugget),
                 )
             ),
             throw=False,
         )
         facts = {
-            "factorizations": found.factorizations,
-            "steps": len(found.history),
-            "stopped": found.result.name,
-            "seconds": time.perf_counter() - begun,
+            "factorizations": result.factorizations,
+            "steps": len(result.history),
+            "stopped": result.result.name,
+            "seconds": time.perf_counter() - start_time,
         }
-        return _computed(seed, example, found.solution, facts)
+        return _collect(seed, example, result.solution, facts)
 
     return compute
 
 
 def published_adam(start: float) -> Compute:
-    """The published algorithm on the elliptic problem."""
+    """Learn the elliptic problem by the published algorithm."""
 
     def compute(seed: int, quick: bool, _: Mapping[str, list[Run]]) -> Computed:
         example = elliptic(start)
-        begun = time.perf_counter()
-        found = learn(
+        start_time = time.perf_counter()
+        result = learn(
             example.problem,
-            counts(example.training, quick),
+            _counts(example.training, quick),
             seed=seed,
             sampling="uniform",
-            validation=HeldOut(batch=200, weights={"boundary": 0.0}),
+            validation=HeldOut(batch_size=200, weights={"boundary": 0.0}),
             method=Bilevel(
                 optimizer=paper_adam(),
                 solver=GaussNewton(),
                 multistart=False,
                 tolerance=0.0,
-                final=FinalSolve(counts(example.points, quick), seed + FRESH),
+                final=FinalSolve(_counts(example.points, quick), seed + _FINAL_SEED_OFFSET),
             ),
-            max_steps=_FEWER_STEPS if quick else 30,
+            max_steps=_QUICK_STEPS if quick else 30,
             throw=False,
         )
         facts = {
-            "factorizations": found.factorizations,
-            "path": [record.hyperparameters["u"]["lengthscale"] for record in found.history],
-            "stopped": found.result.name,
-            "seconds": time.perf_counter() - begun,
+            "factorizations": result.factorizations,
+            "path": [record.hyperparameters["u"]["lengthscale"] for record in result.history],
+            "stopped": result.result.name,
+            "seconds": time.perf_counter() - start_time,
         }
-        return _computed(seed, example, found.solution, facts)
+        return _collect(seed, example, result.solution, facts)
 
     return compute
 
 
 def unlearned(factory: Factory, sampling: str | None = None) -> Compute:
-    """Solve with the kernel as it begins."""
+    """Solve with the initial kernel."""
 
     def compute(seed: int, quick: bool, _: Mapping[str, list[Run]]) -> Computed:
         example = factory(seed)
-        return _computed(seed, example, _solved(example, seed, quick, sampling), {})
+        return _collect(seed, example, _solve(example, seed, quick, sampling), {})
 
     return compute
 
 
 def with_lengthscale(lengthscale: float, interior: int, boundary: int) -> Compute:
-    """The elliptic problem with a given number of points and lengthscale."""
+    """Solve the elliptic problem with given numbers of points and lengthscale."""
 
     def compute(seed: int, quick: bool, _: Mapping[str, list[Run]]) -> Computed:
         points = {"equation": interior, "boundary": boundary}
         example = dataclasses.replace(elliptic(lengthscale), points=points)
-        return _computed(seed, example, _solved(example, seed, quick, "uniform"), {})
+        return _collect(seed, example, _solve(example, seed, quick, "uniform"), {})
 
     return compute
 
 
-def reused(case: str, learned_by: str) -> Compute:
-    """Another case of the Gray-Scott system with the kernels learned before."""
+def reused(case: str, source: str) -> Compute:
+    """Solve another case of the Gray-Scott system with the kernels learned in case `source`."""
 
-    def compute(seed: int, quick: bool, before: Mapping[str, list[Run]]) -> Computed:
+    def compute(seed: int, quick: bool, runs: Mapping[str, list[Run]]) -> Computed:
         example = gray_scott(1.0, case)
-        numbers = next(run["kernels"] for run in before[learned_by] if run["seed"] == seed)
-        problem = with_kernel_numbers(example.problem, numbers)
-        solution = _solved(example, seed, quick, "uniform", problem)
-        return _computed(seed, example, solution, {})
+        arrays = next(run["kernels"] for run in runs[source] if run["seed"] == seed)
+        problem = with_kernel_arrays(example.problem, arrays)
+        solution = _solve(example, seed, quick, "uniform", problem)
+        return _collect(seed, example, solution, {})
 
     return compute
 
 
-def _solved(
+def _solve(
     example: Example, seed: int, quick: bool, sampling: str | None, problem=None
 ) -> Solution:
-    data = bool(data_conditions(example.problem))
+    has_data = bool(data_conditions(example.problem))
     return solve(
         example.problem if problem is None else problem,
-        counts(example.points, quick and not data),
-        seed=seed + (0 if data else FRESH),
+        _counts(example.points, quick and not has_data),
+        seed=seed + (0 if has_data else _FINAL_SEED_OFFSET),
         sampling=sampling or example.sampling,
-        linear_solver=Dense(nugget=example.nugget, refinement=0 if data else 2),
+        linear_solver=Dense(nugget=example.nugget, refinement_sweeps=0 if has_data else 2),
         throw=False,
     )
 
 
-def _computed(seed: int, example: Example, solution: Solution, facts: Run) -> Computed:
+def _collect(seed: int, example: Example, solution: Solution, facts: Run) -> Computed:
     run = {
         "seed": seed,
         "errors": example.errors(solution),
@@ -182,7 +183,7 @@ def _computed(seed: int, example: Example, solution: Solution, facts: Run) -> Co
         "result": solution.result.name,
         "kernels": {
             name: np.asarray(leaf).tolist()
-            for name, leaf in kernel_numbers(solution.problem).items()
+            for name, leaf in kernel_arrays(solution.problem).items()
         },
         **facts,
     }

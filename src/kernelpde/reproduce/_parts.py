@@ -1,4 +1,4 @@
-"""The tables of the paper: what was published, and how each entry is computed here."""
+"""Tables of the paper: published figures, and the computation of each entry."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -26,14 +26,14 @@ from kernelpde.reproduce._cases import (
 
 @dataclass(frozen=True)
 class Case:
-    """One entry of a table.
+    """Entry of a table.
 
     **Attributes:**
 
-    - `compute`: how.
-    - `published`: errors by "FIELD NORM", such as "u l2"; empty where the paper has none.
-    - `remark`: what to know when comparing.
-    - `full_only`: whether a quick run leaves it out, having others like it.
+    - `compute`: function that computes the entry.
+    - `published`: published errors by "FIELD NORM", such as "u l2"; empty if there are none.
+    - `remark`: remark on the comparison.
+    - `full_only`: omit the entry in quick runs, which contain a similar one.
     """
 
     compute: Compute
@@ -44,15 +44,15 @@ class Case:
 
 @dataclass(frozen=True)
 class Part:
-    """A table of the paper, or a problem for which it has none.
+    """Table of the paper, or problem without a table.
 
     **Attributes:**
 
-    - `title`, `section`: where it is in the paper.
-    - `cases`: by name, in order; the first is drawn.
-    - `seeds`: how many sets of points.
-    - `remark`: what to know when comparing.
-    - `figure_only`: whether the paper has a figure and no table.
+    - `title`, `section`: title, and section of the paper.
+    - `cases`: entries by name, in order. The first one is plotted.
+    - `seeds`: number of sets of points.
+    - `remark`: remark on the comparison.
+    - `figure_only`: the paper has a figure instead of a table.
     """
 
     title: str
@@ -63,7 +63,7 @@ class Part:
     figure_only: bool = False
 
 
-def _both(name: str, l2: float, linf: float) -> dict[str, float]:
+def _rms_and_max(name: str, l2: float, linf: float) -> dict[str, float]:
     return {f"{name} l2": l2, f"{name} linf": linf}
 
 
@@ -81,7 +81,7 @@ def _gray_scott_errors(u: float, v: float) -> dict[str, float]:
 
 LENGTHSCALES = tuple(float(f"{value:.3g}") for value in np.geomspace(0.03, 1.0, 14))
 SIZES = {200: (150, 50), 600: (450, 150), 1200: (900, 300)}
-"""Points in all, and those inside and on the boundary."""
+"""Numbers of interior and boundary points by their sum."""
 
 PARTS: dict[str, Part] = {
     "sensitivity": Part(
@@ -94,7 +94,7 @@ PARTS: dict[str, Part] = {
         },
         seeds=1,
         remark="Errors of the elliptic problem over the lengthscale, for several numbers of "
-        "points: away from the valley more points do not help.",
+        "points. Far from the best lengthscale, more points do not help.",
         figure_only=True,
     ),
     "elliptic": Part(
@@ -103,25 +103,25 @@ PARTS: dict[str, Part] = {
         {
             "default": Case(
                 learned(lambda seed: elliptic(1.0)),
-                _both("u", 2.20e-7, 4.21e-6),
-                "our optimizer, starts compared first",
+                _rms_and_max("u", 2.20e-7, 4.21e-6),
+                "default optimizer with multistart",
             ),
             **{
                 f"Adam as published, from {start}": Case(
-                    published_adam(start), _both("u", *published), full_only=start != 1.0
+                    published_adam(start), _rms_and_max("u", *published), full_only=start != 1.0
                 )
                 for start, published in _STARTS.items()
             },
         },
-        remark="The published figures are for one set of points, where every start ends near 0.2; "
-        "the loss has another valley near 0.11.",
+        remark="The published figures are for one set of points, for which every start ends near "
+        "0.2. The loss has another minimum near 0.11.",
     ),
     "elliptic-additive": Part(
         "The same equation, additive kernel",
         "5.1 (B), second table",
         {
             "learned": Case(
-                learned(lambda seed: elliptic_additive()), _both("u", 7.49e-7, 1.27e-5)
+                learned(lambda seed: elliptic_additive()), _rms_and_max("u", 7.49e-7, 1.27e-5)
             ),
             "all hyperparameters 1": Case(
                 unlearned(lambda seed: elliptic_additive()),
@@ -134,12 +134,13 @@ PARTS: dict[str, Part] = {
         "5.2, third table",
         {
             "learned": Case(
-                learned(lambda seed: schrodinger(1.0), "halton"), _both("abs(h)", 2.7e-3, 3.8e-2)
+                learned(lambda seed: schrodinger(1.0), "halton"),
+                _rms_and_max("abs(h)", 2.7e-3, 3.8e-2),
             ),
             **{
                 f"lengthscales {start}": Case(
                     unlearned(lambda seed, start=start: schrodinger(start), "halton"),
-                    _both("abs(h)", *published),
+                    _rms_and_max("abs(h)", *published),
                     full_only=start != 1.0,
                 )
                 for start, published in {
@@ -159,7 +160,7 @@ PARTS: dict[str, Part] = {
             "learned": Case(
                 learned(lambda seed: gray_scott(1.0), "uniform"),
                 {"u l2": 1.3123e-4, "v l2": 1.0177e-4, "u linf": 4.0991e-4, "v linf": 3.3251e-4},
-                "published error mostly that of its reference: 1.1e-5, 1.5e-5 against ours",
+                "published error mostly from its reference: 1.1e-5, 1.5e-5 with ours",
             ),
             "lengthscales 1": Case(
                 unlearned(lambda seed: gray_scott(1.0), "uniform"),
@@ -192,31 +193,31 @@ PARTS: dict[str, Part] = {
                 }.items()
             },
         },
-        remark="Errors are against a spectral reference that is converged; the published reference "
-        "is itself off by 1.3e-4 and 1.05e-4.",
+        remark="Errors are relative to a converged spectral reference. The published reference has "
+        "errors of 1.3e-4 and 1.05e-4.",
     ),
     "eikonal": Part(
-        "Regularized eikonal equation, lengthscale a function of place",
+        "Regularized eikonal equation, spatially varying lengthscale",
         "5.4, sixth table",
         {
             "learned": Case(
-                learned(lambda seed: eikonal(seed=seed)), _both("u", 1.8295e-3, 1.1240e-2)
+                learned(lambda seed: eikonal(seed=seed)), _rms_and_max("u", 1.8295e-3, 1.1240e-2)
             ),
             "unlearned": Case(
-                unlearned(lambda seed: eikonal(seed=seed)), _both("u", 1.5798e-2, 4.7330e-2)
+                unlearned(lambda seed: eikonal(seed=seed)), _rms_and_max("u", 1.5798e-2, 4.7330e-2)
             ),
         },
         remark="The lengthscale is a field of 49 bumps and not a network; Halton points.",
     ),
     "burgers": Part(
-        "Burgers' equation, two lengthscales that are functions of place",
+        "Burgers' equation, two spatially varying lengthscales",
         "5.5, seventh table",
         {
             "learned": Case(
-                learned(lambda seed: burgers(seed=seed)), _both("u", 9.5012e-6, 8.0836e-5)
+                learned(lambda seed: burgers(seed=seed)), _rms_and_max("u", 9.5012e-6, 8.0836e-5)
             ),
             "unlearned": Case(
-                unlearned(lambda seed: burgers(seed=seed)), _both("u", 1.5085e-1, 9.5425e-1)
+                unlearned(lambda seed: burgers(seed=seed)), _rms_and_max("u", 1.5085e-1, 9.5425e-1)
             ),
         },
         remark="The lengthscales are fields of 60 bumps and not networks; Halton points.",
@@ -228,6 +229,6 @@ PARTS: dict[str, Part] = {
             "learned": Case(learned(lambda seed: darcy(seed=seed))),
             "lengthscales 1": Case(unlearned(lambda seed: darcy(seed=seed))),
         },
-        remark="The paper shows pictures and gives no errors. Noise is drawn anew with every seed.",
+        remark="The paper shows pictures and gives no errors. The noise differs between seeds.",
     ),
 }

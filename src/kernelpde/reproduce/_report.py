@@ -1,4 +1,4 @@
-"""The report: our figures beside the published ones, as Markdown and as HTML."""
+"""Report of computed and published figures as Markdown and HTML."""
 
 import html
 import re
@@ -14,7 +14,7 @@ _NORMS = {"l2": "rms", "linf": "max"}
 
 
 def median_errors(runs: list[dict[str, Any]]) -> dict[str, float]:
-    """By "FIELD NORM", the median over seeds."""
+    """Return the median errors over seeds by "FIELD NORM"."""
     return {
         f"{name} {norm}": float(np.median([run["errors"][name][norm] for run in runs]))
         for name in runs[0]["errors"]
@@ -22,15 +22,15 @@ def median_errors(runs: list[dict[str, Any]]) -> dict[str, float]:
     }
 
 
-def markdown(found: Mapping[str, dict[str, Any]], figures: Mapping[str, list[str]]) -> str:
-    """The report on some parts.
+def markdown(results: Mapping[str, dict[str, Any]], figures: Mapping[str, list[str]]) -> str:
+    """Return the report on the given parts.
 
     **Arguments:**
 
-    - `found`: the content of the results file of each part.
-    - `figures`: file names of pictures for each part, relative to the report.
+    - `results`: content of the results file of each part.
+    - `figures`: file names of the figures of each part, relative to the report.
     """
-    quick = any(part["quick"] for part in found.values())
+    quick = any(result["quick"] for result in results.values())
     lines = [
         "# The paper's tables, reproduced",
         "",
@@ -39,58 +39,58 @@ def markdown(found: Mapping[str, dict[str, Any]], figures: Mapping[str, list[str
         "where the paper has one set.",
     ]
     if quick:
-        lines += ["", "**A quick run: fewer points, one set of them. Not to be compared.**"]
-    for name, part in found.items():
-        lines += ["", *_section(name, part), ""]
+        lines += ["", "**Quick run with one small set of points, not for comparison.**"]
+    for name, result in results.items():
+        lines += ["", *_section(name, result), ""]
         lines += [f"![{name}]({figure})\n" for figure in figures.get(name, [])]
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _section(name: str, part: dict[str, Any]) -> list[str]:
-    about = PARTS[name]
-    lines = [f"## {about.title}", "", f"Section {about.section}. {about.remark}".rstrip(), ""]
-    versions = ", ".join(f"{k} {v}" for k, v in part["versions"].items())
-    seeds = "Seed 0" if part["seeds"] == 1 else f"Seeds 0 to {part['seeds'] - 1}"
-    if about.figure_only:
+def _section(name: str, result: dict[str, Any]) -> list[str]:
+    paper = PARTS[name]
+    lines = [f"## {paper.title}", "", f"Section {paper.section}. {paper.remark}".rstrip(), ""]
+    versions = ", ".join(f"{k} {v}" for k, v in result["versions"].items())
+    seeds = "Seed 0" if result["seeds"] == 1 else f"Seeds 0 to {result['seeds'] - 1}"
+    if paper.figure_only:
         return [*lines, f"{seeds}; {versions}."]
     titles = ("", "error of", "published", "here", "worst", "seeds", "remark")
     lines += [f"| {' | '.join(titles)} |", "|---" * len(titles) + "|"]
-    for title, case in about.cases.items():
-        runs = part["cases"].get(title, [])
+    for title, case in paper.cases.items():
+        runs = result["cases"].get(title, [])
         if runs:
             lines += _rows(title, case, runs)
     return [*lines, "", f"{seeds}; {versions}."]
 
 
 def _rows(title: str, case: Case, runs: list[dict[str, Any]]) -> list[str]:
-    ours = median_errors(runs)
-    chosen = [key for key in ours if key in case.published] or [
-        key for key in ours if key.endswith(" l2")
+    errors = median_errors(runs)
+    keys = [key for key in errors if key in case.published] or [
+        key for key in errors if key.endswith(" l2")
     ]
     lines = []
-    for key in chosen:
+    for key in keys:
         field, norm = key.rsplit(" ", 1)
         worst = max(run["errors"][field][norm] for run in runs)
         published = case.published.get(key)
-        first = key == chosen[0]
+        first = key == keys[0]
         lines.append(
             f"| {title if first else ''} | {field}, {_NORMS[norm]} "
-            f"| {'none' if published is None else f'{published:.2e}'} | {ours[key]:.2e} "
+            f"| {'none' if published is None else f'{published:.2e}'} | {errors[key]:.2e} "
             f"| {worst:.2e} | {len(runs)} | {_remark(case, runs) if first else ''} |"
         )
     return lines
 
 
 def _remark(case: Case, runs: list[dict[str, Any]]) -> str:
-    missed = sum(not run["converged"] for run in runs)
-    said = [case.remark] if case.remark else []
-    if missed:
-        said.append(f"{missed} of {len(runs)} did not converge here")
-    return "; ".join(said)
+    num_failed = sum(not run["converged"] for run in runs)
+    remarks = [case.remark] if case.remark else []
+    if num_failed:
+        remarks.append(f"{num_failed} of {len(runs)} did not converge here")
+    return "; ".join(remarks)
 
 
 def as_html(text: str, title: str = "kernelpde: the paper's tables") -> str:
-    """The few forms of Markdown that the report uses, as one page."""
+    """Convert the Markdown of the report to an HTML page."""
     body: list[str] = []
     table: list[str] = []
 
@@ -137,10 +137,10 @@ def _inline(text: str) -> str:
 
 
 def write_report(
-    out: Path, found: Mapping[str, dict[str, Any]], figures: Mapping[str, list[str]]
+    out: Path, results: Mapping[str, dict[str, Any]], figures: Mapping[str, list[str]]
 ) -> list[Path]:
     """Write `reproduce.md` and `reproduce.html`."""
-    text = markdown(found, figures)
+    text = markdown(results, figures)
     written = [out / "reproduce.md", out / "reproduce.html"]
     for path, content in zip(written, (text, as_html(text)), strict=True):
         path.write_text(content)

@@ -1,15 +1,15 @@
-"""Running what is missing, and loading what is there."""
+"""Computation of missing results, and loading of stored ones."""
 
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from kernelpde.archive import replacing, versions, writing
 from kernelpde.checking import did_you_mean
 from kernelpde.errors import InputError
+from kernelpde.io import atomic_write, prepare_write, versions
 from kernelpde.reproduce._cases import Run
-from kernelpde.reproduce._figures import draw_charts_of, draw_solution
+from kernelpde.reproduce._figures import draw_run_charts, draw_solution
 from kernelpde.reproduce._parts import PARTS
 from kernelpde.reproduce._report import write_report
 
@@ -21,19 +21,18 @@ def reproduce(
     *,
     quick: bool = False,
     out: str | Path = "results",
-    say: Callable[[str], None] = lambda _: None,
+    log: Callable[[str], None] = lambda _: None,
 ) -> list[Path]:
-    """Compute the tables of the paper, and write them beside the published numbers.
+    """Compute the tables of the paper, and compare them with the published figures.
 
-    Results already in a file are not computed again: remove the file to start over.
+    Results in existing files are not computed again: remove a file to repeat its computation.
 
     **Arguments:**
 
-    - `names`: which parts; all of `PARTS` if empty.
-    - `quick`: a few minutes in total, with fewer points and one set of them; the numbers then show
-      that everything works, not how well.
+    - `names`: names of the parts; all of `PARTS` if empty.
+    - `quick`: use one small set of points, for a test of a few minutes without meaningful errors.
     - `out`: directory for `reproduce-NAME.json`, figures and the report.
-    - `say`: called with a message when a computation starts.
+    - `log`: function called with a message when a computation starts.
 
     **Returns:**
 
@@ -42,21 +41,21 @@ def reproduce(
     unknown = [name for name in names if name not in PARTS]
     if unknown:
         raise InputError(
-            f"reproduce: unknown part {unknown[0]!r}; there are {', '.join(PARTS)}."
+            f"reproduce: unknown part {unknown[0]!r}; expected one of {', '.join(PARTS)}."
             f"{did_you_mean(unknown[0], PARTS)}"
         )
     directory = Path(out)
-    with writing(directory / "reproduce.md"):
+    with prepare_write(directory / "reproduce.md"):
         pass
-    found, figures = {}, {}
+    results, figures = {}, {}
     for name in PARTS:
         if not names or name in names:
-            found[name] = _part(name, quick, directory, say)
-        elif (kept := _read(directory, name, quick)) is not None:
-            found[name] = kept
-        if name in found:
+            results[name] = _compute_part(name, quick, directory, log)
+        elif (stored := _read(directory, name, quick)) is not None:
+            results[name] = stored
+        if name in results:
             figures[name] = sorted(p.name for p in directory.glob(f"reproduce-{name}-*.png"))
-    return write_report(directory, found, figures)
+    return write_report(directory, results, figures)
 
 
 def _file(directory: Path, name: str) -> Path:
@@ -68,43 +67,45 @@ def _read(directory: Path, name: str, quick: bool) -> dict[str, Any] | None:
     if not path.exists():
         return None
     try:
-        kept = json.loads(path.read_text())
-        fits = kept["quick"] == quick and isinstance(kept["cases"], dict)
+        stored = json.loads(path.read_text())
+        matches = stored["quick"] == quick and isinstance(stored["cases"], dict)
     except (ValueError, KeyError, TypeError) as error:
-        raise InputError(f"{path}: is not a results file; remove it to begin anew.") from error
-    if not fits:
+        raise InputError(f"{path}: is not a results file. Remove it to repeat the run.") from error
+    if not matches:
         raise InputError(
-            f"{path}: holds a {'quick' if kept['quick'] else 'full'} run; use another --out for "
-            f"a {'quick' if quick else 'full'} one."
+            f"{path}: contains a {'quick' if stored['quick'] else 'full'} run. Use another --out "
+            f"for a {'quick' if quick else 'full'} run."
         )
-    return kept
+    return stored
 
 
-def _part(name: str, quick: bool, directory: Path, say: Callable[[str], None]) -> dict[str, Any]:
-    part = PARTS[name]
-    seeds = _QUICK_SEEDS if quick else part.seeds
-    kept = _read(directory, name, quick)
-    cases: dict[str, list[Run]] = {} if kept is None else kept["cases"]
+def _compute_part(
+    name: str, quick: bool, directory: Path, log: Callable[[str], None]
+) -> dict[str, Any]:
+    paper = PARTS[name]
+    seeds = _QUICK_SEEDS if quick else paper.seeds
+    stored = _read(directory, name, quick)
+    cases: dict[str, list[Run]] = {} if stored is None else stored["cases"]
     report = {"quick": quick, "seeds": seeds, "versions": versions(), "cases": cases}
-    if kept is not None:
-        report["versions"] = kept["versions"]
+    if stored is not None:
+        report["versions"] = stored["versions"]
     for seed in range(seeds):
-        for number, (title, case) in enumerate(part.cases.items()):
+        for index, (title, case) in enumerate(paper.cases.items()):
             if quick and case.full_only:
                 continue
             runs = cases.setdefault(title, [])
             if any(run["seed"] == seed for run in runs):
                 continue
-            say(f"{name}: {title}, seed {seed}")
+            log(f"{name}: {title}, seed {seed}")
             computed = case.compute(seed, quick, cases)
             runs.append(computed.run)
             _write(_file(directory, name), report)
-            if seed == 0 and number == 0 and not part.figure_only:
+            if seed == 0 and index == 0 and not paper.figure_only:
                 draw_solution(name, computed, directory)
-    draw_charts_of(name, cases, directory)
+    draw_run_charts(name, cases, directory)
     return report
 
 
 def _write(path: Path, report: dict[str, Any]) -> None:
-    with replacing(path) as beside:
-        beside.write_text(json.dumps(report, indent=1) + "\n")
+    with atomic_write(path) as temporary:
+        temporary.write_text(json.dumps(report, indent=1) + "\n")

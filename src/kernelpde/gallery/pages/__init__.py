@@ -1,5 +1,5 @@
-"""One problem per file, as a user would write it: equation, conditions, points, exact solution.
+"""Gallery pages: one script per problem, with equation, conditions, points and exact solution.
 
-A page defines `GROUP`, `problem`, `points` and `references`, and `small`: fewer points, and the
-relative error that they suffice for.
+A page defines `GROUP`, `problem`, `points` and `references`, and `small`: numbers of points for a
+quick test, and a bound on its relative error.
 """

@@ -2,10 +2,10 @@
 
     u_t = 0.0001 u_xx + 5 (u - u³), periodic,    u = x² cos(πx) at t = 0
 
-The slope of the initial value jumps at x = 1, where the period ends; how diffusion smooths such a
-kink is known, and `Features` adds an unknown multiple of it. Phase boundaries are 0.01 wide: many
-points, in twenty windows of time. The reference is a Fourier series with exponential time
-differencing.
+The periodic initial value has a kink at x = 1. `FeatureKernel` adds an unknown multiple of the
+solution of the heat equation for this kink. Phase boundaries are 0.01 wide, so the problem needs
+many points and is solved in twenty time windows. The reference is a Fourier series with exponential
+time differencing.
 """
 
 import jax.numpy as jnp
@@ -13,7 +13,7 @@ import jax.scipy.special as special
 import numpy as np
 
 import kernelpde as kp
-from kernelpde.gallery._references import FourierSeries
+from kernelpde.gallery import FourierSeries
 
 GROUP = "reaction and patterns"
 
@@ -37,7 +37,7 @@ problem = kp.Problem(
         lambda x, u: u.d("t") - 1e-4 * u.d("x", "x") - 5 * (u.value - u.value**3),
     ),
     kp.Condition("initial", domain.initial, lambda x, u: u.value - initial(x[1])),
-    fields=[kp.Field("u", kp.Gaussian([0.06, 0.012]) + kp.kernels.Features(kink))],
+    fields=[kp.Field("u", kp.Gaussian([0.06, 0.012]) + kp.kernels.FeatureKernel(kink))],
 )
 windows, points = 20, {"equation": 2400, "initial": 400}
 references = {

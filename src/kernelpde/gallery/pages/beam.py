@@ -1,6 +1,6 @@
 """A beam on an elastic foundation, clamped at one end and loaded at the other.
 
-u'''' + 4 u = 4,    u(0) = u'(0) = 0,    moment u'' and force u''' given at 1
+u'''' + 4 u = 4,    u(0) = u'(0) = 0,    moment u'' and force u''' prescribed at 1
 """
 
 import jax
@@ -27,10 +27,10 @@ def derivative(order):
 domain = kp.Box(x=(0, 1))
 problem = kp.Problem(
     kp.Condition("beam", domain.interior, lambda x, u: u.d("x", "x", "x", "x") + 4 * u.value - 4),
-    kp.Condition("clamped", domain.at(x=0), lambda x, u: (u.value, u.d("x"))),
+    kp.Condition("clamped", domain.side(x=0), lambda x, u: (u.value, u.d("x"))),
     kp.Condition(
         "loaded",
-        domain.at(x=1),
+        domain.side(x=1),
         lambda x, u: (
             u.d("x", "x") - derivative(2)(1.0),
             u.d("x", "x", "x") - derivative(3)(1.0),

@@ -3,7 +3,7 @@
     V_t + ½ σ² S² V_SS + r S V_S - r V = 0
 
 In x = log(S / K) and the time τ to expiry, V = K v:  v_τ = ½ σ² (v_xx - v_x) + r v_x - r v.
-Time begins at τ = 1/4: at expiry itself the payoff has a kink.
+The initial time is τ = 1/4, since the payoff at expiry has a kink.
 """
 
 import jax

@@ -1,8 +1,8 @@
-"""Bratu's problem of thermal explosion: the lower one of two solutions.
+"""Bratu's problem of thermal explosion: the lower of two solutions.
 
     u'' + 2 eᵘ = 0 in (0, 1),    u(0) = u(1) = 0
 
-The lower of its two solutions is -2 log(cosh((x - 1/2) θ/2) / cosh(θ/4)), θ = 2 cosh(θ/4).
+The lower solution is -2 log(cosh((x - 1/2) θ/2) / cosh(θ/4)), θ = 2 cosh(θ/4).
 """
 
 import jax

@@ -2,16 +2,16 @@
 
     u_t + u u_x = 0.01 u_xx, periodic,    u = -sin(πx) at t = 0
 
-Smooth at first and steep from t = 0.3 on, so that a kernel learned in the first window would be
-wrong for the last: lengthscales are given, and 14 windows of time have the same. The reference is
-a Fourier series with exponential time differencing.
+The solution is smooth initially and steep from t = 0.3. A kernel learned in the first window would
+be wrong for the last one, so all 14 time windows use the same prescribed lengthscales. The
+reference is a Fourier series with exponential time differencing.
 """
 
 import jax.numpy as jnp
 import numpy as np
 
 import kernelpde as kp
-from kernelpde.gallery._references import FourierSeries
+from kernelpde.gallery import FourierSeries
 
 GROUP = "fluids"
 

@@ -2,14 +2,15 @@
 
     u_t = (u³ - u - ε² u_xx)_xx, periodic,    ε = 0.3
 
-In ten windows of time. The reference is a Fourier series with exponential time differencing.
+It is solved in ten time windows. The reference is a Fourier series with exponential time
+differencing.
 """
 
 import jax.numpy as jnp
 import numpy as np
 
 import kernelpde as kp
-from kernelpde.gallery._references import FourierSeries
+from kernelpde.gallery import FourierSeries
 
 GROUP = "reaction and patterns"
 EPSILON = 0.3

@@ -3,13 +3,13 @@
     ψ_y Δψ_x - ψ_x Δψ_y = Δ²ψ / Re
     ψ = 0 and ∂ψ/∂n = 0 on the walls,    ψ_y = 16 x² (1 - x)² on the lid
 
-The velocity (ψ_y, -ψ_x) has no divergence, and there is no pressure to be found.
-The reference is collocation at Chebyshev points. `benchmarks/cavity.py` has the lid of the
-textbooks, whose velocity jumps at the corners.
+The velocity (ψ_y, -ψ_x) is divergence-free, and the pressure is eliminated. The reference is
+Chebyshev collocation. `benchmarks/cavity.py` solves the textbook problem, whose lid velocity is
+discontinuous at the corners.
 """
 
 import kernelpde as kp
-from kernelpde.gallery._chebyshev import ChebyshevCavity
+from kernelpde.gallery import ChebyshevCavity
 
 GROUP = "fluids"
 RE = 100.0
@@ -27,11 +27,11 @@ def vorticity(x, psi):
 
 
 domain = kp.Box(x=(0, 1), y=(0, 1))
-walls = kp.united([domain.at(x=0), domain.at(x=1), domain.at(y=0)])
+walls = kp.union([domain.side(x=0), domain.side(x=1), domain.side(y=0)])
 problem = kp.Problem(
     kp.Condition("vorticity", domain.interior, vorticity),
     kp.Condition("walls", walls, lambda x, psi: (psi.value, psi.normal_derivative)),
-    kp.Condition("lid", domain.at(y=1), lambda x, psi: (psi.value, psi.d("y") - lid(x[0]))),
+    kp.Condition("lid", domain.side(y=1), lambda x, psi: (psi.value, psi.d("y") - lid(x[0]))),
     fields=[kp.Field("psi", kp.Gaussian(0.15))],
 )
 points = {"vorticity": 900, "walls": 130, "lid": 60}

@@ -1,6 +1,6 @@
 """Convection and diffusion in a widening channel.
 
-w·∇u = 0.1 Δu + f,    u given at the inlet,    ∂u/∂n given elsewhere
+w·∇u = 0.1 Δu + f,    u prescribed at the inlet,    ∂u/∂n elsewhere
 """
 
 import jax

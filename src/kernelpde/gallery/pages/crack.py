@@ -1,8 +1,8 @@
-"""A crack tip, where the stress is singular: Laplace's equation, as in Motz's problem.
+"""A crack tip with singular stress: Laplace's equation, as in Motz's problem.
 
-    Δu = 0,    u = 0 on the crack,    ∂u/∂n = 0 ahead of it,    u given elsewhere
+    Δu = 0,    u = 0 on the crack,    ∂u/∂n = 0 ahead of it,    u prescribed elsewhere
 
-The solution contains an unknown multiple of √r sin((π - θ)/2), as at the tip of Motz (1947).
+The kernel contains an unknown multiple of the singular function √r sin((π - θ)/2) of Motz (1947).
 """
 
 import jax
@@ -38,7 +38,7 @@ problem = kp.Problem(
     kp.Condition("crack", domain["crack"], lambda x, u: u.value),
     kp.Condition("ahead", domain["ahead"], lambda x, u: u.normal_derivative),
     kp.Condition("rest", domain["rest"], lambda x, u: u.value - exact(x)),
-    fields=[kp.Field("u", kp.Gaussian(0.7) + kp.kernels.Features(tips))],
+    fields=[kp.Field("u", kp.Gaussian(0.7) + kp.kernels.FeatureKernel(tips))],
 )
 points = {"equation": 500, "crack": 60, "ahead": 60, "rest": 160}
 references = {"u": jax.vmap(exact)}

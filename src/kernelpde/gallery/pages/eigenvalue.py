@@ -1,4 +1,4 @@
-"""The ground state of a harmonic oscillator: eigenvalue and eigenfunction together.
+"""The ground state of a harmonic oscillator: unknown eigenvalue and eigenfunction.
 
 -u'' + x² u = λ u,    u(±5) = 0,    u(0) = 1:    λ = 1, u = exp(-x²/2)
 """

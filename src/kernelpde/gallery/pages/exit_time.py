@@ -2,7 +2,7 @@
 
     ½ Δu = -1 in x²/4 + y² < 1,    u = 0 on the boundary
 
-The mean time until Brownian motion leaves: u = (1 - x²/4 - y²) · 4/5.
+The exact solution is u = (1 - x²/4 - y²) · 4/5.
 """
 
 import jax

@@ -2,8 +2,8 @@
 
     p_t = (x p)_x + ½ p_xx,    p(0, ·) = N(1, 0.1)
 
-The density stays Gaussian, with mean e^(-t) and variance ½ + (v₀ - ½) e^(-2t). That its integral is
-still 1 at the end is a condition of its own.
+The density stays Gaussian, with mean e^(-t) and variance ½ + (v₀ - ½) e^(-2t). A separate condition
+prescribes its integral at the final time.
 """
 
 import jax

@@ -2,8 +2,8 @@
 
     u(x) - ∫₀¹ exp(xy) u(y) dy = f(x),    u = exp x
 
-Where nothing is differentiated, the nugget limits the accuracy. A polynomial part of the kernel
-takes most of a smooth solution and leaves less to the rest.
+Without derivatives in the equation, the nugget limits the accuracy. A polynomial component of the
+kernel represents most of a smooth solution and reduces this effect.
 """
 
 import jax

@@ -1,6 +1,6 @@
 """Heat conduction in an L-shaped room over time.
 
-u_t = Δu + f,    ∂u/∂n = g on the walls,    u given at t = 0
+u_t = Δu + f,    ∂u/∂n = g on the walls,    u prescribed at t = 0
 """
 
 import jax

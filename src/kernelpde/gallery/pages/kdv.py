@@ -23,10 +23,10 @@ problem = kp.Problem(
         lambda x, u: u.d("t") + 6 * u.value * u.d("x") + u.d("x", "x", "x"),
     ),
     kp.Condition("initial", domain.initial, lambda x, u: u.value - exact(x)),
-    kp.Condition("left", domain.at(x=-6), lambda x, u: u.value - exact(x)),
+    kp.Condition("left", domain.side(x=-6), lambda x, u: u.value - exact(x)),
     kp.Condition(
         "right",
-        domain.at(x=6),
+        domain.side(x=6),
         lambda x, u: (u.value - exact(x), u.d("x") - jax.grad(exact)(x)[1]),
     ),
     fields=[kp.Field("u", kp.Gaussian([0.1, 0.5]))],

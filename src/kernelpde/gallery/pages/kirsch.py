@@ -1,8 +1,9 @@
 """Kirsch's plate: the stress at a circular hole is three times the load.
 
-    Δu + (1+ν)/(1-ν) ∇(∇·u) = 0 (plane stress),    no force on the hole,    tension along x far away
+    Δu + (1+ν)/(1-ν) ∇(∇·u) = 0 (plane stress),    no force on the hole,    tension in x at infinity
 
-A quarter of the plate, by symmetry; on the outer sides the displacement of Kirsch (1898).
+By symmetry the domain is a quarter of the plate. The displacement of Kirsch (1898) is prescribed on
+the outer sides.
 """
 
 import jax
@@ -11,17 +12,17 @@ import jax.numpy as jnp
 import kernelpde as kp
 
 GROUP = "solids"
-NU, A = 0.3, 0.5  # Poisson's ratio, radius; the modulus of shear is 1/2, the tension 1
+NU, A = 0.3, 0.5  # Poisson's ratio, radius; shear modulus 1/2, tension 1
 KAPPA = (3 - NU) / (1 + NU)
 
 
 def exact(x):
     r, angle = jnp.sqrt(x[0] ** 2 + x[1] ** 2), jnp.arctan2(x[1], x[0])
-    one, three = jnp.cos(angle), jnp.cos(3 * angle)
-    both, far = 2 * A / r, 2 * A**3 / r**3
-    u = r / A * (KAPPA + 1) * one + both * ((1 + KAPPA) * one + three) - far * three
-    one, three = jnp.sin(angle), jnp.sin(3 * angle)
-    v = r / A * (KAPPA - 3) * one + both * ((1 - KAPPA) * one + three) - far * three
+    c1, c3 = jnp.cos(angle), jnp.cos(3 * angle)
+    s1, s3 = jnp.sin(angle), jnp.sin(3 * angle)
+    linear, cubic = 2 * A / r, 2 * A**3 / r**3
+    u = r / A * (KAPPA + 1) * c1 + linear * ((1 + KAPPA) * c1 + c3) - cubic * c3
+    v = r / A * (KAPPA - 3) * s1 + linear * ((1 - KAPPA) * s1 + s3) - cubic * s3
     return A / 4 * jnp.array([u, v])
 
 

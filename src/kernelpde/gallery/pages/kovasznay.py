@@ -2,7 +2,7 @@
 
     (u·∇)u + ∇p = Δu / Re,    ∇·u = 0
 
-The velocity is (ψ_y, -ψ_x): with a stream function as the field its divergence is zero everywhere.
+The velocity is (ψ_y, -ψ_x): with a stream function as the field it is divergence-free everywhere.
 """
 
 import jax
@@ -30,7 +30,7 @@ def velocity(x):
 
 def momentum(x, psi, p):
     u = kp.vectors.curl(psi)
-    return u.along(u) + p.gradient - u.laplacian / RE
+    return u.advect(u) + p.gradient - u.laplacian / RE
 
 
 domain = kp.Box(x=(-0.5, 1), y=(-0.5, 0.5))

@@ -2,14 +2,15 @@
 
     u_t + 5 u u_x + ½ u_xx + 0.005 u_xxxx = 0, periodic,    u = -sin(πx) at t = 0
 
-In four windows of time. The reference is a Fourier series with exponential time differencing.
+It is solved in four time windows. The reference is a Fourier series with exponential time
+differencing.
 """
 
 import jax.numpy as jnp
 import numpy as np
 
 import kernelpde as kp
-from kernelpde.gallery._references import FourierSeries
+from kernelpde.gallery import FourierSeries
 
 GROUP = "reaction and patterns"
 

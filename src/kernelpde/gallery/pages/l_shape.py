@@ -1,8 +1,8 @@
-"""Poisson's equation in an L-shape, with the singular function of its corner given.
+"""Poisson's equation in an L-shape, with the singular function of the corner in the kernel.
 
     Δu = 1,    u = 1.7 r^(2/3) sin(2θ/3) + smooth on the boundary
 
-`Features` adds an unknown multiple of r^(2/3) sin(2θ/3) to the smooth field.
+`FeatureKernel` adds an unknown multiple of r^(2/3) sin(2θ/3) to the smooth field.
 """
 
 import jax
@@ -27,7 +27,7 @@ domain = kp.Polygon([(0, 0), (1, 0), (1, 1), (-1, 1), (-1, -1), (0, -1)])
 problem = kp.Problem(
     kp.Condition("equation", domain.interior, lambda x, u: u.laplacian - 1),
     kp.Condition("boundary", domain.boundary, lambda x, u: u.value - exact(x)),
-    fields=[kp.Field("u", kp.Gaussian(0.5) + kp.kernels.Features(singular))],
+    fields=[kp.Field("u", kp.Gaussian(0.5) + kp.kernels.FeatureKernel(singular))],
 )
 points = {"equation": 700, "boundary": 250}
 references = {"u": jax.vmap(exact)}

@@ -26,7 +26,7 @@ def equations(t, a, b):
 domain = kp.Box(t=(0, 6))
 problem = kp.Problem(
     kp.Condition("equations", domain.interior, equations),
-    kp.Condition("begin", domain.at(t=0), lambda t, a, b: (a.value - np.log(3), b.value)),
+    kp.Condition("begin", domain.side(t=0), lambda t, a, b: (a.value - np.log(3), b.value)),
     fields=[kp.Field("a", kp.Gaussian(0.7)), kp.Field("b", kp.Gaussian(0.7))],
 )
 points = {"equations": 120, "begin": 1}

@@ -25,7 +25,7 @@ problem = kp.Problem(
             u.d("t") + u.value + 5 * kp.integral(lambda s, u: u.value, start=[0.0], end=t) - 1
         ),
     ),
-    kp.Condition("begin", domain.at(t=0), lambda t, u: u.value),
+    kp.Condition("begin", domain.side(t=0), lambda t, u: u.value),
     fields=[kp.Field("u", kp.Gaussian(0.7))],
 )
 points = {"equation": 80, "begin": 1}

@@ -1,8 +1,8 @@
-"""Poisson's equation on the shape of a mesh: a ring whose edges have names.
+"""Poisson's equation on the domain of a mesh: a ring with named edges.
 
-    -Δu = f,    u = g on the outer edge,    ∂u/∂n = h on the inner one
+    -Δu = f,    u = g on the outer edge,    ∂u/∂n = h on the inner edge
 
-With a file it would be `kp.read_mesh("ring.msh")`. Only the shape of the mesh is used.
+`kp.read_mesh("ring.msh")` reads a mesh from a file. Only the domain of the mesh is used.
 """
 
 import jax
@@ -20,13 +20,13 @@ def exact(x):
 
 
 angle = np.linspace(0, 2 * np.pi, 96, endpoint=False)
-around = np.stack([np.cos(angle), np.sin(angle)], axis=1)
-places = np.concatenate([radius * around for radius in np.linspace(0.4, 1, 13)])
-cells = Delaunay(places).simplices
-cells = cells[np.linalg.norm(places[cells].mean(axis=1), axis=1) > 0.4]
+circle = np.stack([np.cos(angle), np.sin(angle)], axis=1)
+vertices = np.concatenate([radius * circle for radius in np.linspace(0.4, 1, 13)])
+cells = Delaunay(vertices).simplices
+cells = cells[np.linalg.norm(vertices[cells].mean(axis=1), axis=1) > 0.4]
 edge = np.stack([np.arange(96), np.roll(np.arange(96), -1)], axis=1)
 
-domain = kp.Mesh(places, cells, {"outer": edge + 96 * 12, "inner": edge})
+domain = kp.Mesh(vertices, cells, {"outer": edge + 96 * 12, "inner": edge})
 problem = kp.Problem(
     kp.Condition(
         "equation", domain.interior, lambda x, u: u.laplacian - jnp.trace(jax.hessian(exact)(x))

@@ -1,8 +1,8 @@
-"""The Monge-Ampère equation: a convex surface of given curvature.
+"""The Monge-Ampère equation: a convex surface of prescribed curvature.
 
     u_xx u_yy - u_xy² = (1 + x² + y²) exp(x² + y²),    u = exp((x² + y²)/2)
 
-The iteration starts from a paraboloid, so that it finds the convex one of two solutions.
+The iteration starts from a paraboloid and converges to the convex one of two solutions.
 """
 
 import jax

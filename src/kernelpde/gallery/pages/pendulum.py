@@ -1,4 +1,4 @@
-"""A pendulum with large swings: nonlinear, and known by elliptic functions.
+"""A pendulum with large amplitude; the solution is an elliptic function.
 
 u'' + sin u = 0,    u(0) = 2,    u'(0) = 0
 """
@@ -21,7 +21,7 @@ def exact(t):
 domain = kp.Box(t=(0, 8))
 problem = kp.Problem(
     kp.Condition("equation", domain.interior, lambda t, u: u.d("t", "t") + jnp.sin(u.value)),
-    kp.Condition("begin", domain.at(t=0), lambda t, u: (u.value - 2, u.d("t"))),
+    kp.Condition("begin", domain.side(t=0), lambda t, u: (u.value - 2, u.d("t"))),
     fields=[kp.Field("u", kp.Gaussian(1.0))],
 )
 points = {"equation": 80, "begin": 1}

@@ -1,4 +1,4 @@
-"""Poisson's equation in a flower, a shape given by an implicit function.
+"""Poisson's equation in a flower, a domain defined by an implicit function.
 
 Δu = f in {r < 1 + 0.3 cos 5θ},    u = g on the boundary
 """

@@ -2,8 +2,8 @@
 
     u_t = u_xx in 0 < x < s(t),    u(t, 0) = 1,    u(t, s) = 0,    s' = -u_x(t, s)
 
-In the coordinate ξ = x / s(t) the domain is fixed, and s = 1 + r is a second field that depends
-on time alone. The similarity solution is 1 - erf(x / 2√t) / erf λ, s = 2λ√t, where
+In the coordinate ξ = x / s(t) the domain is fixed. The second field r, with s = 1 + r, depends only
+on time. The similarity solution is 1 - erf(x / 2√t) / erf λ, s = 2λ√t, where
 √π λ exp(λ²) erf λ = 1.
 """
 
@@ -25,8 +25,8 @@ def exact(x):
 
 
 def heat(x, u, r):
-    moved = x[1] * r.d("t") / (1 + r.value) * u.d("xi")
-    return u.d("t") - moved - u.d("xi", "xi") / (1 + r.value) ** 2
+    transport = x[1] * r.d("t") / (1 + r.value) * u.d("xi")
+    return u.d("t") - transport - u.d("xi", "xi") / (1 + r.value) ** 2
 
 
 def melting(x, u, r):
@@ -36,8 +36,8 @@ def melting(x, u, r):
 domain = kp.Box(t=(0.2, 1), xi=(0, 1), time="t")
 problem = kp.Problem(
     kp.Condition("heat", domain.interior, heat),
-    kp.Condition("hot", domain.at(xi=0), lambda x, u: u.value - 1),
-    kp.Condition("front", domain.at(xi=1), melting),
+    kp.Condition("hot", domain.side(xi=0), lambda x, u: u.value - 1),
+    kp.Condition("front", domain.side(xi=1), melting),
     kp.Condition("initial", domain.initial, lambda x, u: u.value - exact(x)),
     kp.Condition("begin", kp.PointCloud([[0.2, 0.5]]), lambda x, r: 1 + r.value - front(x)),
     fields=[kp.Field("u", kp.Gaussian([0.7, 0.7])), kp.Field("r", kp.Gaussian(0.7).on("t"))],

@@ -1,6 +1,6 @@
 """Stokes flow: velocity and pressure as three fields.
 
--Δu + ∇p = f,    ∇·u = 0,    u given on the walls,    mean pressure zero
+-Δu + ∇p = f,    ∇·u = 0,    u prescribed on the walls,    mean pressure zero
 """
 
 import jax
@@ -25,7 +25,7 @@ def force(x):
 
 
 def stokes(x, u, v, p):
-    w = kp.vectors.of(u, v)
+    w = kp.vectors.vector_field(u, v)
     return *(-w.laplacian + p.gradient - force(x)), w.divergence
 
 

@@ -1,6 +1,6 @@
 """Decaying Taylor-Green vortices: the Navier-Stokes equations in time.
 
-u_t + (u·∇)u + ∇p = ν Δu,    ∇·u = 0, periodic;    velocity given at t = 0
+u_t + (u·∇)u + ∇p = ν Δu,    ∇·u = 0, periodic;    prescribed velocity at t = 0
 """
 
 import jax

@@ -1,8 +1,8 @@
-"""Heat conduction in two materials: a disc a hundred times as conductive as its surroundings.
+"""Heat conduction in two materials: the conductivity in a disc is a hundred times larger.
 
     ∇·(k ∇u) = f,    k = 1 outside and 100 inside;    u and k ∂u/∂n are continuous
 
-One field for each material, coupled at the interface.
+Each material has its own field, and the fields are coupled at the interface.
 """
 
 import jax
@@ -23,20 +23,20 @@ def source(x):
 
 
 disc = kp.Ball((0, 0), 0.5)
-around = kp.Box(x=(-1, 1), y=(-1, 1)) - disc
-outer = kp.united([around[f"{name}={end}"] for name in "xy" for end in (-1, 1)])
+exterior = kp.Box(x=(-1, 1), y=(-1, 1)) - disc
+outer = kp.union([exterior[f"{name}={bound}"] for name in "xy" for bound in (-1, 1)])
 problem = kp.Problem(
-    kp.Condition("around", around.interior, lambda x, u: u.laplacian - source(x)),
+    kp.Condition("around", exterior.interior, lambda x, u: u.laplacian - source(x)),
     kp.Condition("disc", disc.interior, lambda x, v: K * v.laplacian - source(x)),
     kp.Condition(
         "interface",
-        around.interface(disc),
+        exterior.interface(disc),
         lambda x, u, v: (u.value - v.value, u.normal_derivative - K * v.normal_derivative),
     ),
     kp.Condition("outer", outer, lambda x, u: u.value - exact(x)),
     fields=[kp.Field("u", kp.Gaussian(0.5)), kp.Field("v", kp.Gaussian(0.5))],
 )
 points = {"around": 600, "disc": 200, "interface": 80, "outer": 160}
-regions = {"u": around.interior, "v": disc.interior}
+regions = {"u": exterior.interior, "v": disc.interior}
 references = {"u": jax.vmap(exact), "v": jax.vmap(lambda x: exact(x, K))}
 small = {"around": 120, "disc": 50, "interface": 24, "outer": 50}, 1e-2

@@ -2,8 +2,8 @@
 
     u(x) = 1 + ∫₀ˣ u(y)² dy,    u = 1 / (1 - x)
 
-For smooth solutions on an interval Chebyshev polynomials are hard to beat. As `Features` they are a
-kernel, which makes this polynomial collocation.
+The kernel is a `FeatureKernel` of Chebyshev polynomials, which converge exponentially for smooth
+solutions on an interval. The method is then polynomial collocation.
 """
 
 import jax
@@ -19,10 +19,10 @@ def exact(x):
 
 
 def chebyshev(x):
-    found = [jnp.ones(()), 4 * x[0] - 1]
+    values = [jnp.ones(()), 4 * x[0] - 1]
     for _ in range(14):
-        found.append(2 * found[1] * found[-1] - found[-2])
-    return found
+        values.append(2 * values[1] * values[-1] - values[-2])
+    return values
 
 
 domain = kp.Box(x=(0, 0.5))
@@ -32,7 +32,7 @@ problem = kp.Problem(
         domain.interior,
         lambda x, u: u.value - 1 - kp.integral(lambda y, u: u.value**2, start=[0.0], end=x),
     ),
-    fields=[kp.Field("u", kp.kernels.Features(chebyshev))],
+    fields=[kp.Field("u", kp.kernels.FeatureKernel(chebyshev))],
 )
 points = {"equation": 80}
 references = {"u": jax.vmap(exact)}

@@ -1,6 +1,6 @@
 """A vibrating string: the wave equation in space and time.
 
-u_tt = u_xx,    u = 0 at both ends,    u and u_t given at t = 0
+u_tt = u_xx,    u = 0 at both ends,    u and u_t prescribed at t = 0
 """
 
 import jax

@@ -1,36 +1,41 @@
-"""Where the outer loss is measured: points of its own, folds of the training points, or data."""
+"""Outer losses of learning: held-out points, folds, predictive density of data, evidence.
 
-from kernelpde.kernels import gibbs_in
+`HeldOut`, `Resampled`, `KFold`, `LeaveOneOutPredictive`, `Evidence` and `KernelFlow` are public.
+`learning` also uses `AbstractValidation`, `LearningPoints`, `HeldOutRows`, `data_conditions` and
+`default_validation`.
+"""
+
+from kernelpde.kernels import find_gibbs
 from kernelpde.learning.validation._evidence import Evidence as Evidence
 from kernelpde.learning.validation._evidence import KernelFlow as KernelFlow
 from kernelpde.learning.validation._held_out import HeldOut as HeldOut
 from kernelpde.learning.validation._held_out import Resampled as Resampled
-from kernelpde.learning.validation._held_out import can_hold_out as can_hold_out
+from kernelpde.learning.validation._held_out import can_hold_out_points
 from kernelpde.learning.validation._k_fold import KFold as KFold
 from kernelpde.learning.validation._plan import AbstractValidation as AbstractValidation
-from kernelpde.learning.validation._plan import Left as Left
-from kernelpde.learning.validation._plan import Points as Points
+from kernelpde.learning.validation._plan import HeldOutRows as HeldOutRows
+from kernelpde.learning.validation._plan import LearningPoints as LearningPoints
 from kernelpde.learning.validation._predictive import (
     LeaveOneOutPredictive as LeaveOneOutPredictive,
 )
 from kernelpde.learning.validation._predictive import data_conditions as data_conditions
-from kernelpde.linear_solvers import LinearSolver, needs_numbers
-from kernelpde.problem import Collocation, Problem
+from kernelpde.linear_solvers import LinearSolver, needs_concrete_kernels
+from kernelpde.problem import PointSet, Problem
 
 
 def default_validation(
-    problem: Problem, blocks: tuple[Collocation, ...], solver: LinearSolver
+    problem: Problem, point_sets: tuple[PointSet, ...], solver: LinearSolver
 ) -> AbstractValidation:
-    """The density of noisy data; without any, points held out; where there are none, folds.
+    """Return the density of noisy data, else held-out points, else folds of the training points.
 
-    Residuals at points held out are standardized where the matrix is sure to be formed, unless
-    lengthscales vary from place to place: with it the error of the eikonal equation was 7.1e-3,
-    without 2.2e-3 (medians of five seeds). Presumably lengthscales become short where residuals are
-    large, for these to count less; that was not looked at.
+    Held-out residuals are standardized if the matrix is certain to be formed and lengthscales do
+    not vary over the domain. For the eikonal equation with varying lengthscales the error was
+    7.1e-3 with standardization and 2.2e-3 without (medians of five seeds). A possible cause, not
+    investigated, is that short lengthscales reduce the weight of large residuals.
     """
     if data_conditions(problem):
         return LeaveOneOutPredictive()
-    if not can_hold_out(problem, blocks):
+    if not can_hold_out_points(problem, point_sets):
         return KFold()
-    formed = not needs_numbers(solver, problem.row_count(blocks))
-    return HeldOut(standardized=formed and not gibbs_in(problem.kernels))
+    forms_matrix = not needs_concrete_kernels(solver, problem.num_rows(point_sets))
+    return HeldOut(standardized=forms_matrix and not find_gibbs(problem.kernels))

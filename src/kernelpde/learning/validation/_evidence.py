@@ -1,63 +1,62 @@
-"""Criteria that others learn kernels by: the evidence, and kernel flows."""
+"""Alternative criteria from the literature: the evidence and kernel flows."""
+
+from typing import ClassVar
 
 import numpy as np
 
-from kernelpde.learning._outer import Judge, evidence, kernel_flow
-from kernelpde.learning._predictive import Predictions, each_in_turn
+from kernelpde.learning._outer import Criterion, kernel_flow, marginal_likelihood
+from kernelpde.learning._predictive import Predictor, sequential_predictor
 from kernelpde.learning.validation._plan import AbstractValidation
-from kernelpde.learning.validation._predictive import data_conditions
+from kernelpde.learning.validation._predictive import data_condition_indices
 from kernelpde.problem import Problem
 
 
-class _OfAllRows(AbstractValidation):
-    """Judges by the inverse of the system of all rows, in which no condition has a weight."""
-
-    @property
-    def needs(self) -> frozenset[str]:
-        return frozenset({"folds"})
+class _SystemCriterion(AbstractValidation):
+    """A criterion of the system of all rows, without weights of conditions."""
 
     @property
     def standardized(self) -> bool:
         return True
 
+    @property
+    def required_capabilities(self) -> frozenset[str]:
+        return frozenset({"folds"})
 
-class Evidence(_OfAllRows):
+
+class Evidence(_SystemCriterion):
     """The evidence (marginal likelihood) of the linearized problem, without validation points.
 
-    With noisy data it is the density of all of them at once given equations and boundary
-    conditions; noise may be learned as well. Without data it is that of all rows, and the common
-    amplitude of the kernels, on which the solution does not depend, is the best one.
+    With noisy data it is their joint density given the equations and boundary conditions, and the
+    noise may be learned too. Without data it is the density of all rows, with the optimal common
+    amplitude of the kernels, which does not affect the solution.
+    """
+
+    predictor: ClassVar[Predictor] = sequential_predictor
+
+    @property
+    def criterion(self) -> Criterion:
+        return marginal_likelihood
+
+    def data_condition_indices(self, problem: Problem) -> tuple[int, ...] | None:
+        return data_condition_indices(problem) or None
+
+
+class KernelFlow(_SystemCriterion):
+    """Kernel flows (Owhadi and Yoo 2019): the part of the solution lost without half of the rows.
+
+    The loss is 1 - ‖u_half‖² / ‖u‖² in the RKHS norm, with a new random half in each step. Data are
+    treated like all other rows, so their noise must be specified.
     """
 
     @property
-    def judge(self) -> Judge:
-        return evidence
-
-    @property
-    def predictions(self) -> Predictions:
-        return each_in_turn
-
-    def data_of(self, problem: Problem) -> tuple[int, ...] | None:
-        numbers = tuple(problem.condition_index(name) for name in data_conditions(problem))
-        return tuple(sorted(numbers)) or None
-
-
-class KernelFlow(_OfAllRows):
-    """Kernel flows (Owhadi and Yoo 2019): the part of the solution that half of the rows miss.
-
-    The loss is 1 - ‖u_half‖² / ‖u‖² in the norm of the kernel, for another random half in each
-    step. Data are treated like all other rows: their noise has to be given.
-    """
-
-    @property
-    def changes(self) -> bool:
+    def is_stochastic(self) -> bool:
         return True
 
     @property
-    def judge(self) -> Judge:
+    def criterion(self) -> Criterion:
         return kernel_flow
 
     def folds(self, rows: int, seed: int, step: int) -> tuple[np.ndarray, ...]:
-        """One: the half that is left out in this step."""
+        """Return a single fold, the rows removed in this step."""
         order = np.random.default_rng([seed, 11, step]).permutation(rows)
         return (np.sort(order[: rows // 2]),)

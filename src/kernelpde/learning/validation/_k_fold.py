@@ -1,12 +1,12 @@
-"""Folds of the training points."""
+"""Folds of the training points as the outer loss."""
 
 from collections.abc import Mapping
 
 import numpy as np
 
-from kernelpde.checking import truth, whole_number
+from kernelpde.checking import check_bool, check_integer
 from kernelpde.errors import InputError
-from kernelpde.learning.validation._plan import AbstractValidation, check_plan
+from kernelpde.learning.validation._plan import AbstractValidation, check_validation
 
 
 class KFold(AbstractValidation):
@@ -14,10 +14,10 @@ class KFold(AbstractValidation):
 
     **Arguments:**
 
-    - `count`: K; `None` leaves out one row at a time.
-    - `weights`: of each condition in the loss.
-    - `standardized`: divide what each row misses by its standard deviation given the others, which
-      makes the loss the predictive density of the rows left out; otherwise it is a sum of squares.
+    - `num_folds`: K; `None` for leave-one-out.
+    - `weights`: weights of the conditions in the loss.
+    - `standardized`: divide each residual by its standard deviation given the other rows. The
+      loss is then the predictive density of the omitted rows, otherwise a sum of squares.
 
     **Example:**
 
@@ -27,26 +27,29 @@ class KFold(AbstractValidation):
     ```
     """
 
-    count: int | None = None
+    num_folds: int | None = None
     weights: Mapping[str, float] | None = None  # pyright: ignore[reportIncompatibleMethodOverride]
     standardized: bool = True  # pyright: ignore[reportIncompatibleMethodOverride]
 
     def __check_init__(self):
-        if self.count is not None and whole_number("KFold", "count", self.count) < 2:
-            raise InputError(f"KFold: expected at least 2 folds; got {self.count}.")
-        check_plan("KFold", None, self.weights)
-        truth("KFold", "standardized", self.standardized)
+        if self.num_folds is not None and check_integer("KFold", "num_folds", self.num_folds) < 2:
+            raise InputError(f"KFold: expected at least 2 folds; got {self.num_folds}.")
+        check_validation("KFold", None, self.weights)
+        check_bool("KFold", "standardized", self.standardized)
 
     @property
-    def needs(self) -> frozenset[str]:
+    def required_capabilities(self) -> frozenset[str]:
         return frozenset({"folds"})
 
     def folds(self, rows: int, seed: int, step: int) -> tuple[np.ndarray, ...]:
-        """Drawn at random, the same for all steps."""
+        """Return random folds, the same in all steps."""
         del step
-        if self.count is None:
+        if self.num_folds is None:
             return ()
-        if self.count > rows:
-            raise InputError(f"KFold: {self.count} folds of {rows} rows.")
+        if self.num_folds > rows:
+            raise InputError(
+                f"KFold: num_folds={self.num_folds} exceeds the number of rows, {rows}. Use fewer "
+                "folds or more points."
+            )
         order = np.random.default_rng([seed, 7]).permutation(rows)
-        return tuple(np.sort(part) for part in np.array_split(order, self.count))
+        return tuple(np.sort(fold) for fold in np.array_split(order, self.num_folds))

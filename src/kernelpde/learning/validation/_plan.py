@@ -1,123 +1,119 @@
-"""What learning asks of a plan of validation."""
+"""Base class of the outer losses, and the points of a learning run."""
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import numpy as np
 
-from kernelpde.checking import named, real_number, whole_number
-from kernelpde.learning._outer import Judge, density, squares
-from kernelpde.learning._predictive import Predictions, each_given_all
-from kernelpde.problem import Collocation, Problem
+from kernelpde.checking import check_integer, check_mapping, check_real
+from kernelpde.learning._outer import Criterion, predictive_density, squared_error
+from kernelpde.learning._predictive import Predictor, leave_one_out_predictor
+from kernelpde.problem import PointSet, Problem
 
-Left = tuple[np.ndarray | None, ...]
-"""For each condition the rows of the user's own points that are left out of training."""
+HeldOutRows = tuple[np.ndarray | None, ...]
+"""Per condition the rows of user-supplied points that are excluded from training, or `None`."""
 
 
 class AbstractValidation(eqx.Module):
-    """Where the outer loss is measured.
+    """Definition of the outer loss.
 
-    The answers here are those of a plan that judges by the training points themselves.
+    The defaults define a loss at the training points.
     """
+
+    is_resampled: ClassVar[bool] = False
+    """True if validation points are redrawn in each step."""
+
+    predictor: ClassVar[Predictor] = leave_one_out_predictor
+    """Conditioning of the data, if the loss is their density."""
+
+    # Properties, since subclasses have fields of these names, whose order a ClassVar would change.
 
     @property
     def weights(self) -> Mapping[str, float] | None:
-        """Of each condition in the loss; 1 unless given."""
+        """Weights of the conditions in the loss; 1 by default."""
         return None
 
     @property
-    def needs(self) -> frozenset[str]:
-        """Capabilities that a linear solver has to have."""
-        return frozenset()
-
-    @property
-    def batch(self) -> int | None:
-        """How many of its points are used in a step; `None` for all."""
+    def batch_size(self) -> int | None:
+        """Number of validation points per condition and step; `None` for all."""
         return None
-
-    @property
-    def redraws(self) -> bool:
-        """Whether each step has points of its own."""
-        return False
-
-    @property
-    def changes(self) -> bool:
-        """Whether the loss scatters from step to step."""
-        return self.redraws or self.batch is not None
-
-    @property
-    def stays(self) -> bool:
-        """Whether there are points, the same in all steps."""
-        return False
 
     @property
     def standardized(self) -> bool:
-        """Whether misses are divided by their standard deviation."""
+        """True if residuals are divided by their standard deviations."""
         return False
 
     @property
-    def judge(self) -> Judge:
-        """What is made of the solution with all rows, where there are no points."""
-        return density if self.standardized else squares
+    def required_capabilities(self) -> frozenset[str]:
+        """Capabilities that the linear solver must have."""
+        return frozenset()
 
     @property
-    def predictions(self) -> Predictions:
-        """From what each datum is predicted, where the loss is the density of data."""
-        return each_given_all
+    def is_stochastic(self) -> bool:
+        """True if the loss is random from step to step."""
+        return self.is_resampled or self.batch_size is not None
 
-    def left_out(self, problem: Problem, blocks: tuple[Collocation, ...], seed: int) -> Left:
-        """Rows of the user's own points that are not for training."""
+    @property
+    def criterion(self) -> Criterion:
+        """Criterion of the solution with all rows, if there are no validation points."""
+        return predictive_density if self.standardized else squared_error
+
+    def held_out_rows(
+        self, problem: Problem, point_sets: tuple[PointSet, ...], seed: int
+    ) -> HeldOutRows:
+        """Return the rows of user-supplied points that are excluded from training."""
         del problem, seed
-        return (None,) * len(blocks)
+        return (None,) * len(point_sets)
 
-    def drawn(
-        self, problem: Problem, points: "Points", step: int
-    ) -> tuple[Collocation, ...] | None:
-        """The validation points of a step; `None` without any."""
+    def draw_points(
+        self, problem: Problem, points: "LearningPoints", step: int
+    ) -> tuple[PointSet, ...] | None:
+        """Return the validation points of a step, or `None` without validation points."""
         del problem, points, step
         return None
 
     def folds(self, rows: int, seed: int, step: int) -> tuple[np.ndarray, ...]:
-        """Row numbers of each fold of the training rows; none to leave out one row at a time."""
+        """Return the row indices of each fold of the training rows; empty for leave-one-out."""
         del rows, seed, step
         return ()
 
-    def data_of(self, problem: Problem) -> tuple[int, ...] | None:
-        """The numbers of the conditions whose density is the loss; `None` if it is none."""
+    def data_condition_indices(self, problem: Problem) -> tuple[int, ...] | None:
+        """Return the indices of the conditions whose density is the loss, or `None`."""
         del problem
         return None
 
-    def thinned(self, share: float) -> "AbstractValidation":
-        """The same for a part of the points."""
+    def subsampled(self, share: float) -> "AbstractValidation":
+        """Return the same loss for a share of the points."""
         del share
         return self
 
 
-class Points(eqx.Module):
+class LearningPoints(eqx.Module):
     """The points of a learning run.
 
     **Attributes:**
 
-    - `train`, `whole`: those for training, and these with what was left out.
-    - `left`: rows that were.
-    - `seed`, `sampling`: how they were drawn.
+    - `train`: training points.
+    - `all_points`: training and held-out points.
+    - `held_out`: rows of the held-out points.
+    - `seed`, `sampling`: seed and method of point sampling.
     """
 
-    train: tuple[Collocation, ...]
-    whole: tuple[Collocation, ...]
-    left: Left
+    train: tuple[PointSet, ...]
+    all_points: tuple[PointSet, ...]
+    held_out: HeldOutRows
     seed: int = eqx.field(static=True)
     sampling: str = eqx.field(static=True)
 
 
-def check_plan(owner: str, points: Any, weights: Any) -> None:
-    """The make of what a plan is given; whether the names exist is known when a problem is."""
-    for name, given, check in (
-        ("points", points, partial(whole_number, at_least=1)),
-        ("weights", weights, partial(real_number, at_least=0)),
+def check_validation(caller: str, points: Any, weights: Any) -> None:
+    """Check the types of arguments; names of conditions are checked by `learn`."""
+    for name, value, check in (
+        ("points", points, partial(check_integer, at_least=1)),
+        ("weights", weights, partial(check_real, at_least=0)),
     ):
-        if given is not None:
-            keys = given if isinstance(given, Mapping) else ()
-            named(owner, name, given, keys, check, f"Write {name}={{'equation': 100}}.")
+        if value is not None:
+            keys = value if isinstance(value, Mapping) else ()
+            check_mapping(caller, name, value, keys, check, f"Write {name}={{'equation': 100}}.")

@@ -1,4 +1,4 @@
-"""The density of data."""
+"""Predictive density of data as the outer loss."""
 
 from collections.abc import Sequence
 
@@ -11,55 +11,60 @@ from kernelpde.problem import Problem
 
 
 class LeaveOneOutPredictive(AbstractValidation):
-    """The predictive density of data, each left out in turn: for inverse problems and regression.
+    """The leave-one-out predictive density of data, for inverse problems and regression.
 
-    Equations are never left out; no validation points are needed. The noise, which may be learned
-    as well, determines how closely data are fitted; amplitudes of the kernels matter and are
-    learned with the lengthscales.
+    Equations are not left out, and no validation points are needed. The noise determines how
+    closely data are fitted and may be learned too. Amplitudes of the kernels affect the loss and
+    are learned with the lengthscales.
 
     **Arguments:**
 
-    - `data`: the names of the conditions that are data; by default those on given points with
-      noise.
+    - `data`: names of the conditions that are data; by default those with noise at user-supplied
+      points.
 
     **Example:**
 
     ```python
-    >>> judged = kp.learn(inverse, points, validation=kp.LeaveOneOutPredictive())
+    >>> result = kp.learn(inverse, points, validation=kp.LeaveOneOutPredictive())
     ```
     """
 
     data: tuple[str, ...] | None = None
 
     def __check_init__(self):
-        words = () if self.data is None else self.data
-        listed = isinstance(words, Sequence) and not isinstance(words, str)
-        if not listed or not all(isinstance(name, str) for name in words):
+        names = () if self.data is None else self.data
+        is_sequence = isinstance(names, Sequence) and not isinstance(names, str)
+        if not is_sequence or not all(isinstance(name, str) for name in names):
             raise InputError(
                 "LeaveOneOutPredictive: data must be names of conditions, as in data=('sensors',); "
                 f"got {self.data!r}."
             )
 
     @property
-    def needs(self) -> frozenset[str]:
+    def required_capabilities(self) -> frozenset[str]:
         return frozenset({"left out"})
 
-    def data_of(self, problem: Problem) -> tuple[int, ...]:
-        names = data_conditions(problem) if self.data is None else self.data
-        chosen = [problem.condition_index(name) for name in names]
-        if not chosen:
+    def data_condition_indices(self, problem: Problem) -> tuple[int, ...]:
+        indices = data_condition_indices(problem, self.data)
+        if not indices:
             raise InputError(
-                "LeaveOneOutPredictive: the problem has no data. Expected a condition on points of "
-                "its own with noise, or names of conditions as in "
+                "LeaveOneOutPredictive: the problem has no data. Expected a condition with noise "
+                "at user-supplied points, or names of conditions as in "
                 "LeaveOneOutPredictive(data=('sensors',))."
             )
-        return tuple(sorted(chosen))
+        return indices
+
+
+def data_condition_indices(problem: Problem, names: Sequence[str] | None = None) -> tuple[int, ...]:
+    """Return the sorted indices of the named conditions, by default of `data_conditions`."""
+    names = data_conditions(problem) if names is None else names
+    return tuple(sorted(problem.condition_index(name) for name in names))
 
 
 def data_conditions(problem: Problem) -> tuple[str, ...]:
-    """Conditions on points of their own, with noise."""
+    """Return the names of the conditions with noise at user-supplied points."""
     return tuple(
         c.name
         for c in problem.conditions
-        if isinstance(c.region, PointCloud | Averages) and np.any(c.noise_level > 0)
+        if isinstance(c.region, PointCloud | Averages) and np.any(c.noise_std > 0)
     )

@@ -1,0 +1,165 @@
+"""Grading centers: boundary points of planar domains near which solutions vary on a small scale.
+
+These are reentrant corners, where solutions are singular for any data, and the centers of small
+holes and fillets.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+from scipy.spatial import KDTree
+
+from kernelpde.geometry._facets import Facets
+from kernelpde.geometry._grid import bounding_box
+from kernelpde.geometry._region import AbstractRegion, Patch, as_patches
+from kernelpde.geometry._tolerances import Tolerances
+
+_REENTRANT_ANGLE = 190.0
+"""Minimum interior angle of a reentrant corner in degrees."""
+
+_STEPS = 2048
+"""Number of steps along the boundary in the search for the ends of curves and for arcs."""
+
+_MIN_STEPS = 128
+"""Minimum number of steps along each boundary piece in the search for arcs."""
+
+_BISECTIONS = 40
+"""Number of bisections that locate the parameter at which a curve leaves its mask."""
+
+_MAX_ARC_RADIUS = 0.25
+"""Maximum radius of a small arc, relative to the smaller extent of the domain."""
+
+_MIN_ARC_ANGLE = 0.5
+"""Minimum total turn of an arc in radians; normals of meshes can have errors of this size."""
+
+_CORNER_ANGLE = 0.5
+"""Turn within one step, in radians, above which a curve has a corner instead of an arc."""
+
+
+class GradingCenters(NamedTuple):
+    """Points with the radii below which sizes do not decrease; 0 at singularities."""
+
+    points: Float[np.ndarray, "k 2"]
+    radii: Float[np.ndarray, " k"]
+
+    @staticmethod
+    def empty() -> "GradingCenters":
+        return GradingCenters(np.zeros((0, 2)), np.zeros(0))
+
+    @staticmethod
+    def thinned(
+        points: Float[np.ndarray, "n 2"], radii: Float[np.ndarray, " n"]
+    ) -> "GradingCenters":
+        """Select centers by increasing radius so that none lies within the radius of another."""
+        selected: list[int] = []
+        for i in np.argsort(radii, kind="stable"):
+            distances = np.linalg.norm(points[selected] - points[i], axis=1)
+            if not np.any(distances <= radii[i]):
+                selected.append(int(i))
+        return GradingCenters(points[selected], radii[selected])
+
+
+def find_grading_centers(regions: Sequence[AbstractRegion]) -> GradingCenters:
+    """Return the reentrant corners and small arcs of a planar domain and its boundary."""
+    corners, arcs = reentrant_corners(regions), small_arcs(regions)
+    return GradingCenters.thinned(
+        np.concatenate([corners, arcs.points]), np.concatenate([np.zeros(len(corners)), arcs.radii])
+    )
+
+
+def _boundary_curves(regions: Sequence[AbstractRegion]) -> list[Patch]:
+    """Return the boundary curves among regions with two coordinates."""
+    patches = [patch for region in regions for patch in as_patches(region)]
+    return [p for p in patches if p.parameter_dim == 1 and len(p.space.coordinates) == 2]
+
+
+def small_arcs(regions: Sequence[AbstractRegion]) -> GradingCenters:
+    """Return the centers and radii of small concave arcs of the boundary: holes and fillets."""
+    curves = [curve for curve in _boundary_curves(regions) if curve.space.time is None]
+    if not curves:
+        return GradingCenters.empty()
+    max_radius = _MAX_ARC_RADIUS * np.ptp(bounding_box(regions), axis=1).min()
+    num_steps = max(_MIN_STEPS, _STEPS // len(curves))
+    fits = [_fit_arcs(curve, num_steps, max_radius) for curve in curves]
+    centers, radii, turns = map(np.concatenate, zip(*fits, strict=True))
+    if not len(radii):
+        return GradingCenters.empty()
+    arcs = KDTree(centers).query_ball_point(centers, 0.5 * radii)
+    total_turn = np.array([turns[arc].sum() for arc in arcs])
+    arc_centers, arc_radii, is_remaining = [], [], np.ones(len(radii), dtype=bool)
+    # Decreasing order of the turn: radii of single steps can have large errors.
+    for step in np.argsort(-total_turn, kind="stable"):
+        if is_remaining[step] and total_turn[step] > _MIN_ARC_ANGLE:
+            arc_centers.append(np.median(centers[arcs[step]], axis=0))
+            arc_radii.append(np.median(radii[arcs[step]]))
+            is_remaining &= np.linalg.norm(centers - arc_centers[-1], axis=1) > arc_radii[-1]
+    if not arc_centers:
+        return GradingCenters.empty()
+    return GradingCenters(np.stack(arc_centers), np.array(arc_radii))
+
+
+def _fit_arcs(
+    curve: Patch, num_steps: int, max_radius: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the centers, radii and turns of all steps along a curve whose radius is small."""
+    steps = (np.arange(num_steps) + 0.5)[:, None] / num_steps
+    points, normals, _ = curve.chart(steps)
+    if normals is None:
+        return np.zeros((0, 2)), np.zeros(0), np.zeros(0)
+    tangent, turn = np.diff(points, axis=0), np.diff(normals, axis=0)
+    length = np.linalg.norm(tangent, axis=1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        curvature = -np.sum(turn * tangent, axis=1) / length**2
+    curvature[(np.linalg.norm(turn, axis=1) > _CORNER_ANGLE) | ~np.isfinite(curvature)] = 0.0
+    if curve.mask is not None:
+        inside = curve.mask(points)
+        curvature[~(inside[1:] & inside[:-1])] = 0.0
+    # The median of three steps ignores vertices of polygons, which turn within one step.
+    median = np.median(np.stack([curvature[:-2], curvature[1:-1], curvature[2:]]), axis=0)
+    (small,) = np.nonzero(median > 1 / max_radius)
+    radius = 1 / median[small]
+    small += 1
+    return points[small] + radius[:, None] * normals[small], radius, length[small] / radius
+
+
+def reentrant_corners(regions: Sequence[AbstractRegion]) -> Float[np.ndarray, "k 2"]:
+    """Return the points of a planar boundary with an interior angle of more than 190 degrees."""
+    curves = _boundary_curves(regions)
+    patches = [patch for region in regions for patch in as_patches(region)]
+    masks = [patch.mask for patch in patches if patch.is_interior and patch.mask is not None]
+    if not masks or not curves:
+        return np.zeros((0, 2))
+    probe = Tolerances.from_bounds(bounding_box(regions)).probe
+    angle = np.linspace(0, 2 * np.pi, 720, endpoint=False)
+    circle = probe.min() * np.stack([np.cos(angle), np.sin(angle)], axis=1)
+    # Masks of meshes refer to flat sides, which turn where the curved boundary does not.
+    facet_angles = [c.chart.max_normal_angle for c in curves if isinstance(c.chart, Facets)]
+    min_angle = max(_REENTRANT_ANGLE, 185.0 + max(facet_angles, default=0.0))
+    corners: list[np.ndarray] = []
+    for end in np.concatenate([_curve_ends(curve) for curve in curves]):
+        inside = np.any([mask(end + circle) for mask in masks], axis=0)
+        is_repeated = any(np.all(np.abs(end - corner) < 2 * probe) for corner in corners)
+        if min_angle < 360 * inside.mean() < 359 and not is_repeated:
+            corners.append(end)
+    return np.stack(corners) if corners else np.zeros((0, 2))
+
+
+def _curve_ends(curve: Patch) -> Float[np.ndarray, "k 2"]:
+    """Return the end points of a curve, of its smooth pieces, and of its parts in the mask."""
+    steps = np.linspace(0, 1, _STEPS + 1)[:, None]
+    ends = [steps[:1], steps[-1:]]
+    if isinstance(curve.chart, Facets):
+        # The start of a piece, and the end of the piece before it.
+        ends += [curve.chart.breaks, np.nextafter(curve.chart.breaks, 0.0)]
+    if curve.mask is not None:
+        inside = curve.mask(curve.chart(steps).points)
+        change = np.flatnonzero(inside[1:] != inside[:-1])
+        low, high = steps[change], steps[change + 1]
+        for _ in range(_BISECTIONS):
+            middle = (low + high) / 2
+            is_low = (curve.mask(curve.chart(middle).points) == inside[change])[:, None]
+            low, high = np.where(is_low, middle, low), np.where(is_low, high, middle)
+        ends.append(low)
+    return curve.chart(np.concatenate(ends)).points

@@ -1,0 +1,17 @@
+"""Sums in which `None` is zero: terms that vanish everywhere are never computed."""
+
+from collections.abc import Iterable
+from typing import Any
+
+
+def add_optional(left: Any, right: Any) -> Any:
+    """Return the sum of two terms."""
+    return right if left is None else left if right is None else left + right
+
+
+def sum_optional(terms: Iterable[Any]) -> Any:
+    """Return the sum of all terms, `None` if there are none."""
+    total = None
+    for term in terms:
+        total = add_optional(total, term)
+    return total

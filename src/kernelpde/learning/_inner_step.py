@@ -1,0 +1,149 @@
+"""Step of the inner iteration: to Π_k(θ), or a fraction of the way."""
+
+import equinox as eqx
+import jax
+import jax.core
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from kernelpde.compiling import compiled, pointwise
+from kernelpde.functionals import Kernels, replicate
+from kernelpde.learning._evaluation import InnerSolution
+from kernelpde.learning._inner import LinearizationPoint
+from kernelpde.linear_solvers import NeighborGroups
+from kernelpde.nonlinear import max_relative_change, nonlinear_residual
+from kernelpde.problem import LinearSystem, PointSet, Residual, linearized
+
+_NEGLIGIBLE_CHANGE = 1e-4
+"""Relative change below which a full step is accepted without comparing residuals."""
+
+
+class InnerStep(eqx.Module):
+    """Iterate after a Gauss-Newton step of the inner problem.
+
+    **Attributes:**
+
+    - `train`, `validation`: linearization points at the training and validation points.
+    - `length`: fraction of the step.
+    - `change`: relative change of the jet values.
+    - `residuals`: rms residual of each condition, at validation points if there are any.
+    """
+
+    train: LinearizationPoint
+    validation: LinearizationPoint | None
+    length: Float[Array, ""]
+    change: Float[Array, ""]
+    residuals: Float[Array, " C"]
+
+
+@compiled
+def full_inner_step(
+    systems: tuple[LinearSystem, LinearSystem | None],
+    kernels: Kernels,
+    inner_solution: InnerSolution,
+    neighbor_groups: tuple[NeighborGroups | None, ...],
+) -> tuple[LinearizationPoint, LinearizationPoint | None]:
+    """Return the linearization points of Π_k(θ) for training and validation.
+
+    The program does not depend on the equation.
+    """
+    linear_solution, (train, validation) = inner_solution.linear_solution, systems
+
+    def linearization_point(
+        jets: tuple[Array, ...], linearized: LinearSystem, row_values: Float[Array, " _"]
+    ) -> LinearizationPoint:
+        return LinearizationPoint(jets, row_values - linearized.apply_to_jets(jets))
+
+    train_point = linearization_point(
+        linear_solution.jet_values(kernels, train), train, linear_solution.row_values
+    )
+    if validation is None:
+        return replicate((train_point, None), linear_solution.device_mesh)
+    jets = tuple(
+        linear_solution.jets(kernels, stack.points, terms, groups)
+        for stack, terms, groups in zip(
+            validation.stacks, validation.nonlinear_terms, neighbor_groups, strict=True
+        )
+    )
+    validation_point = linearization_point(jets, validation, inner_solution.validation_values)
+    return replicate((train_point, validation_point), linear_solution.device_mesh)
+
+
+@pointwise
+def line_search(
+    residuals: tuple[Residual, ...],
+    point_sets: tuple[tuple[PointSet, ...], tuple[PointSet, ...] | None],
+    start: tuple[LinearizationPoint, LinearizationPoint | None],
+    full: tuple[LinearizationPoint, LinearizationPoint | None],
+    row_weights: tuple[Float[Array, " M"], Float[Array, " N"] | None],
+    lengths: Float[Array, " L"],
+) -> InnerStep:
+    """Choose the fraction of the step to Π_k(θ) with the smallest nonlinear residual.
+
+    **Arguments:** the pairs are for training and for validation points.
+
+    - `start`: linearization points at uᵏ.
+    - `full`: linearization points at Π_k(θ).
+    - `lengths`: fractions to choose from.
+    """
+
+    def interpolate(length):
+        return jax.tree.map(lambda old, new: (1.0 - length) * old + length * new, start, full)
+
+    def misfit(iterate) -> Float[Array, ""]:
+        total = jnp.zeros(())
+        for points, view, weights in zip(point_sets, iterate, row_weights, strict=True):
+            if points is not None and weights is not None:
+                rows = nonlinear_residual(residuals, points, view.jets, view.linear)
+                total += jnp.sum((weights * rows) ** 2)
+        return total
+
+    merits = jax.vmap(lambda length: misfit(interpolate(length)))(lengths)
+    merits = jnp.where(jnp.isfinite(merits), merits, jnp.inf)
+    # Near convergence differences of the misfit are rounding errors, so the full step is accepted.
+    converged = max_relative_change(start[0].jets, full[0].jets) <= _NEGLIGIBLE_CHANGE
+    length = lengths[jnp.where(converged, 0, jnp.argmin(merits))]
+    train, validation = interpolate(length)
+    train_points, validation_points = point_sets
+    rms = (
+        _residual_rms(residuals, train_points, train)
+        if validation_points is None or validation is None
+        else _residual_rms(residuals, validation_points, validation)
+    )
+    change = max_relative_change(start[0].jets, train.jets)
+    return InnerStep(train, validation, length, change, rms)
+
+
+def _residual_rms(
+    residuals: tuple[Residual, ...], point_sets: tuple[PointSet, ...], view: LinearizationPoint
+) -> Float[Array, " C"]:
+    """Return the rms residual of each condition."""
+    rows = nonlinear_residual(residuals, point_sets, view.jets, view.linear)
+    rms, start = [], 0
+    for residual, points in zip(residuals, point_sets, strict=True):
+        count = points.rows_per_equation * len(residual.equation_terms)
+        rms.append(jnp.sqrt(jnp.mean(rows[start : start + count] ** 2)))
+        start += count
+    return jnp.stack(rms)
+
+
+@compiled
+def linearization_point_at(
+    kernels: Kernels,
+    inner_solution: InnerSolution,
+    residuals: tuple[Residual, ...],
+    point_sets: tuple[PointSet, ...],
+    neighbor_groups: tuple[NeighborGroups | None, ...],
+) -> LinearizationPoint:
+    """Return the linearization point of Π_k(θ) at other points."""
+    linear_solution = inner_solution.linear_solution
+    jets = tuple(
+        linear_solution.jets(kernels, points.points, residual.nonlinear_terms, groups)
+        for residual, points, groups in zip(residuals, point_sets, neighbor_groups, strict=True)
+    )
+    system = linearized(residuals, point_sets, jets)
+    row_values = linear_solution.predict(kernels, system.stacks, neighbor_groups)
+    return replicate(
+        LinearizationPoint(jets, row_values - system.apply_to_jets(jets)),
+        linear_solution.device_mesh,
+    )

@@ -1,0 +1,122 @@
+"""Inducing functionals, selected by pivoted Cholesky factorization of a sample."""
+
+from dataclasses import dataclass
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from kernelpde.arrays import to_array
+from kernelpde.compiling import compiled
+from kernelpde.functionals import Functionals, Kernels, gram, gram_diagonal
+from kernelpde.linear_solvers._cholesky import pivoted_cholesky
+from kernelpde.problem import PointSet, Residual
+
+_SAMPLE_SIZES = (1024, 2048, 4096, 8192)
+"""Numbers of functionals in a sample. The next size is used if the rank is a large fraction."""
+
+_MIN_SAMPLES_PER_RANK = 4
+"""Ratio of sample size and rank from which the rank of the sample is accepted."""
+
+
+@dataclass(frozen=True)
+class InducingFunctionals:
+    """Inducing functionals Ψ in pivot order.
+
+    **Attributes:**
+
+    - `functionals`: jet values at points, scaled to unit prior variance.
+    - `spans_all`: whether they determine the sample up to the tolerance.
+    """
+
+    functionals: Functionals
+    spans_all: bool
+
+    @property
+    def rank(self) -> int:
+        """Number of inducing functionals."""
+        return len(self.functionals)
+
+    def describe_rank(self) -> str:
+        """Format the rank, which is a lower bound if the functionals do not span the sample."""
+        return str(self.rank) if self.spans_all else f"over {self.rank}"
+
+
+def select_inducing(
+    kernels: Kernels,
+    residuals: tuple[Residual, ...],
+    point_sets: tuple[PointSet, ...],
+    tolerance: float,
+    max_rank: int,
+) -> InducingFunctionals:
+    """Select inducing functionals by pivoted Cholesky on a sample of jet values.
+
+    The candidates are the jet values that the residuals use at their points. They do not depend on
+    the iterate, so one selection serves all linearizations.
+
+    **Arguments:**
+
+    - `kernels`, `residuals`, `point_sets`: problem and its points.
+    - `tolerance`: largest conditional variance of a candidate, relative to its prior variance.
+    - `max_rank`: maximum number of inducing functionals.
+    """
+    total = sum(
+        len(point_set.points) * len(residual.terms)
+        for residual, point_set in zip(residuals, point_sets, strict=True)
+    )
+    inducing = None
+    for size in _SAMPLE_SIZES:
+        candidates = _sample(residuals, point_sets, size)
+        inducing = _select_from(kernels, candidates, tolerance, max_rank)
+        is_large_enough = inducing.rank * _MIN_SAMPLES_PER_RANK <= size or size >= total
+        if is_large_enough or inducing.rank >= max_rank:
+            break
+    assert inducing is not None
+    return inducing
+
+
+def _sample(
+    residuals: tuple[Residual, ...], point_sets: tuple[PointSet, ...], size: int
+) -> Functionals:
+    """Return jet values at a subset of the points of every condition."""
+    terms = tuple(sorted({term for residual in residuals for term in residual.terms}))
+    counts = np.array([len(point_set.points) for point_set in point_sets])
+    widths = np.array([len(residual.terms) for residual in residuals])
+    shares = np.sqrt(counts) * np.sqrt(widths)
+    shares = np.maximum(size * shares / shares.sum() / widths, 8)
+    rng = np.random.default_rng(0)
+    points, coefficients = [], []
+    for residual, point_set, share in zip(residuals, point_sets, shares, strict=True):
+        count = len(point_set.points)
+        indices = rng.permutation(count)[: min(count, int(share))]
+        for term in residual.terms:
+            column = np.zeros((len(indices), len(terms)))
+            column[:, terms.index(term)] = 1.0
+            points.append(np.asarray(point_set.points)[indices])
+            coefficients.append(column)
+    return Functionals(
+        to_array(np.concatenate(points)), to_array(np.concatenate(coefficients)), terms
+    )
+
+
+@compiled
+def _scaled_gram(kernels: Kernels, candidates: Functionals) -> tuple[Array, Array]:
+    variance = gram_diagonal(kernels, [candidates])
+    scale = jnp.where(variance > 0, 1.0 / jnp.sqrt(jnp.where(variance > 0, variance, 1.0)), 0.0)
+    scaled = candidates.scale(scale)
+    return gram(kernels, scaled, scaled), scale
+
+
+def _select_from(
+    kernels: Kernels, candidates: Functionals, tolerance: float, max_rank: int
+) -> InducingFunctionals:
+    matrix, scale = map(np.asarray, _scaled_gram(kernels, candidates))
+    order, rank = pivoted_cholesky(matrix, tolerance)
+    pivots = order[: min(rank, max_rank)]
+    coefficients: Float[np.ndarray, "N T"] = np.asarray(candidates.coefficients) * scale[:, None]
+    inducing = Functionals(
+        to_array(np.asarray(candidates.points)[pivots]),
+        to_array(coefficients[pivots]),
+        candidates.terms,
+    )
+    return InducingFunctionals(inducing, rank < min(max_rank, len(matrix)))

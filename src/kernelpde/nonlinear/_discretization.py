@@ -1,0 +1,200 @@
+"""Discretized problems: points, linear solver and all arrays that a solve depends on."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, NamedTuple, TypeAlias
+
+import equinox as eqx
+import numpy as np
+from jaxtyping import Array
+
+from kernelpde.arrays import Numbers, to_array
+from kernelpde.compiling import MAX_PADDED_ROWS, is_traced, padded_size
+from kernelpde.errors import InputError
+from kernelpde.functionals import Kernels
+from kernelpde.linear_solvers import (
+    AbstractLinearSolverState,
+    Automatic,
+    LinearSolver,
+    choose_solver,
+    needs_concrete_kernels,
+)
+from kernelpde.precision import require_float64
+from kernelpde.problem import PointSet, Problem, Residual, prior_and_data_mean_square
+
+Points: TypeAlias = Mapping[str, int | Numbers] | tuple[PointSet, ...]
+"""For each condition the number of points to draw, or an array of points; or drawn point sets."""
+
+
+class SolveInputs(NamedTuple):
+    """All inputs of an iteration, without the names of fields and conditions.
+
+    Compiled functions depend on these, so that problems with the same arrays share programs.
+    """
+
+    residuals: tuple[Residual, ...]
+    kernels: Kernels
+    point_sets: tuple[PointSet, ...]
+    solver_state: AbstractLinearSolverState
+
+    @property
+    def conditions(self) -> list[tuple[Residual, PointSet]]:
+        """Residual and points of each condition."""
+        return list(zip(self.residuals, self.point_sets, strict=True))
+
+    def padded(self) -> "SolveInputs":
+        """Pad the points of small problems, so that problems of similar size share programs."""
+        num_rows = sum(p.rows_per_equation * len(r.equation_terms) for r, p in self.conditions)
+        if num_rows > MAX_PADDED_ROWS or not self.solver_state.forms_matrix:
+            return self
+        padded = tuple(p.padded(padded_size(p.rows_per_equation)) for p in self.point_sets)
+        return self._replace(point_sets=padded)
+
+
+class Discretization(eqx.Module):
+    """A problem with its points and a solver for its linear systems.
+
+    A JAX pytree: points, normals, data, noise, inputs, the numbers in residuals and the
+    hyperparameters of kernels. It can be an argument of transformed functions.
+
+    **Attributes:**
+
+    - `problem`: fields with their kernels, residuals, inputs.
+    - `point_sets`: the points of each condition, with their normals, data and noise.
+    - `solver_state`: precomputed state of the linear solver.
+    - `message`: name of the linear solver, and the reason for its choice.
+    - `seed`: seed of the points.
+
+    **Example:**
+
+    ```python
+    >>> fixed = kp.discretize(problem, points)
+    >>> kp.solve(fixed).converged
+    True
+    ```
+    """
+
+    problem: Problem
+    point_sets: tuple[PointSet, ...]
+    solver_state: AbstractLinearSolverState
+    message: str = eqx.field(static=True, default="")
+    seed: int = eqx.field(static=True, default=0)
+
+    @property
+    def solve_inputs(self) -> SolveInputs:
+        """Inputs of the iteration."""
+        return SolveInputs(
+            self.problem.residuals, self.problem.kernels, self.point_sets, self.solver_state
+        )
+
+    def prepared_inputs(self) -> SolveInputs:
+        """Return padded inputs with precomputed factors, for use outside of transformations."""
+        solver_state = self.solver_state.with_factor(self.problem.kernels)
+        return self.solve_inputs._replace(solver_state=solver_state).padded()
+
+    def without_padding(self, weights: tuple[Array, ...]) -> tuple[Array, ...]:
+        """Remove the weights of padded points."""
+        if not self.solver_state.forms_matrix:
+            return weights
+        pairs = zip(weights, self.point_sets, strict=True)
+        return tuple(to_array(np.asarray(w)[: len(points.points)]) for w, points in pairs)
+
+    def current(self) -> "Discretization":
+        """Return the discretization with retraced residuals; see `Problem.retraced`."""
+        return replace(self, problem=self.problem.retraced())
+
+    def with_inputs(self, inputs: Mapping[str, Any]) -> "Discretization":
+        """Return the discretization with other values of some inputs."""
+        return replace(self, problem=self.problem.with_inputs(inputs))
+
+    def __repr__(self) -> str:
+        pairs = zip(self.problem.conditions, self.point_sets, strict=True)
+        counts = ", ".join(f"{c.name} {points.rows_per_equation}" for c, points in pairs)
+        rows = self.problem.num_rows(self.point_sets)
+        return f"Discretization: {rows} rows ({counts}). {self.message}"
+
+
+def discretize(
+    problem: Problem,
+    points: Points | None = None,
+    *,
+    seed: int = 0,
+    sampling: str = "halton",
+    linear_solver: LinearSolver | None = None,
+) -> Discretization:
+    """Draw the points of a problem and choose its linear solver, for one or for many solves.
+
+    **Arguments:**
+
+    - `problem`: fields with their kernels, and conditions.
+    - `points`: for each condition the number of points to draw, or an array of points; or the
+      result of `problem.collocate`.
+    - `seed`, `sampling`: seed and method of the random points, as for `solve`.
+    - `linear_solver`: solver of the linear systems; `Automatic()` by default.
+
+    **Returns:**
+
+    A `Discretization`, which `solve` accepts in place of a problem.
+
+    **Example:**
+
+    ```python
+    >>> fixed = kp.discretize(problem, points, seed=1)
+    >>> kp.solve(fixed).converged
+    True
+    ```
+    """
+    require_float64()
+    problem = problem.retraced()
+    if not isinstance(points, tuple):
+        points = problem.collocate(points, seed=seed, sampling=sampling)
+    point_sets = problem.with_current_noise(points)
+    problem = problem.with_field_scales(point_sets)
+    return discretize_at(problem, point_sets, linear_solver, seed)
+
+
+_MAX_NOISY_NUGGET, _NUGGET_FRACTION = 1e-10, 0.01
+"""Nugget of problems with noisy data, and its maximum relative to the variance of the noise. A
+larger nugget acts as additional noise; with a smaller one the iteration oscillates."""
+
+
+def _default_linear_solver(problem: Problem, point_sets: tuple[PointSet, ...]) -> LinearSolver:
+    """Return `Automatic()`, with noisy data with a larger nugget.
+
+    In an inverse problem data leave some directions undetermined. With a nugget of 1e-12 rounding
+    errors in these directions make the iteration oscillate.
+    """
+    if is_traced(problem, point_sets):
+        return Automatic()
+    nuggets = [
+        _NUGGET_FRACTION
+        * float(np.min(points.noise)) ** 2
+        / prior_and_data_mean_square(problem, index, points)[0]
+        for index, points in enumerate(point_sets)
+        if np.all(np.asarray(points.noise) > 0)
+    ]
+    if not nuggets:
+        return Automatic()
+    return Automatic(nugget=max(Automatic().nugget, min([_MAX_NOISY_NUGGET, *nuggets])))
+
+
+def discretize_at(
+    problem: Problem,
+    point_sets: tuple[PointSet, ...],
+    linear_solver: LinearSolver | None = None,
+    seed: int = 0,
+) -> Discretization:
+    """Combine a problem with drawn points and choose its linear solver."""
+    if linear_solver is None:
+        linear_solver = _default_linear_solver(problem, point_sets)
+    rows = problem.num_rows(point_sets)
+    if needs_concrete_kernels(linear_solver, rows) and is_traced(problem, point_sets):
+        raise InputError(
+            f"solve: {type(linear_solver).__name__} with {rows} rows requires concrete kernels; "
+            "inside a transformation they are traced. Outside of it call discretization = "
+            "kernelpde.discretize(problem, points, linear_solver=...), and inside "
+            "solve(discretization, inputs=...)."
+        )
+    choice = choose_solver(linear_solver, problem.kernels, problem.residuals, point_sets)
+    choice.log_message()
+    return Discretization(problem, point_sets, choice.solver_state, choice.message, seed)

@@ -1,0 +1,248 @@
+"""Figures of panels (functions on a line or in a plane) and of charts (values over steps)."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from kernelpde.errors import InputError
+from kernelpde.geometry import Grid
+from kernelpde.plotting._style import (
+    COLORS,
+    MARKERS,
+    STYLE,
+    aspect_ratio,
+    color_limits,
+    import_pyplot,
+    label_with_unit,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.colorbar import Colorbar
+    from matplotlib.figure import Figure
+
+Kind = Literal["values", "magnitude", "log"]
+
+
+@dataclass(frozen=True, eq=False)
+class Panel:
+    """One function on a grid.
+
+    **Attributes:**
+
+    - `title`: title above the axes.
+    - `values`: values at the points of the grid, NaN outside the domain.
+    - `kind`: `"values"` of either sign, `"magnitude"` from zero up, or `"log"` for a logarithmic
+      scale.
+    - `label`: label of the color bar, or of the vertical axis in one dimension.
+    - `overlay`: in one dimension, the name and the values of a second function, plotted dashed.
+    - `band`: in one dimension, the half width of a band around the values.
+    - `points`: sets of points to mark, by name, in the free coordinates.
+    """
+
+    title: str
+    values: np.ndarray
+    kind: Kind = "values"
+    label: str = ""
+    overlay: tuple[str, np.ndarray] | None = None
+    band: np.ndarray | None = None
+    points: Mapping[str, np.ndarray] = field(default_factory=dict)
+
+
+def draw_panels(
+    panels: Sequence[Panel], grid: Grid, units: Mapping[str, str] | None = None
+) -> "Figure":
+    """Draw one panel per function, all on the same grid."""
+    if len(grid.axes) > 2:
+        raise InputError(
+            f"A plot requires one or two free coordinates; got {', '.join(grid.axes)}. Fix the "
+            "others, for example at={'z': 0.5}."
+        )
+    plt = import_pyplot()
+    columns = min(len(panels), 4) if len(panels) % 4 == 0 or len(panels) < 4 else 3
+    rows = -(-len(panels) // columns)
+    # The row height follows the aspect ratio, otherwise a long channel leaves most of it white.
+    # Legends of marked points have three columns below the axes.
+    num_marked = max(len(panel.points) for panel in panels) if len(grid.axes) == 2 else 0
+    height = 1.0 + 2.0 * np.clip(aspect_ratio(grid) or 1.0, 0.4, 1.4) + 0.16 * -(-num_marked // 3)
+    with plt.rc_context(STYLE):
+        figure, axes = plt.subplots(
+            rows,
+            columns,
+            figsize=(3.3 * columns + 0.4, height * rows + (0.2 if grid.fixed else 0.0)),
+            squeeze=False,
+            layout="constrained",
+        )
+        draw = _draw_line if len(grid.axes) == 1 else _draw_plane
+        if draw is _draw_plane:
+            # The layout engine does not reserve space for inset color bars.
+            figure.set_layout_engine("constrained", wspace=0.16)
+        for axis, panel in zip(axes.flat, panels, strict=False):
+            draw(axis, panel, grid, units or {})
+        for axis in axes.flat[len(panels) :]:
+            axis.set_axis_off()
+        if grid.fixed:
+            at = ", ".join(f"{name} = {value:g}" for name, value in grid.fixed.items())
+            figure.suptitle(f"at {at}", fontsize=9)
+    return figure
+
+
+def _draw_line(axis: "Axes", panel: Panel, grid: Grid, units: Mapping[str, str]) -> None:
+    ((name, abscissa),) = grid.axes.items()
+    if panel.kind == "log":
+        axis.set_yscale("log")
+    if panel.band is not None:
+        low, high = panel.values - panel.band, panel.values + panel.band
+        axis.fill_between(abscissa, low, high, color=COLORS[0], alpha=0.25, lw=0, label="95%")
+    if panel.overlay is not None:
+        label, values = panel.overlay
+        axis.plot(abscissa, values, "--", color="0.25", lw=1.2, label=label, zorder=3)
+    axis.plot(abscissa, panel.values, color=COLORS[0], lw=1.6, label=panel.label or None)
+    for (label, points), color in zip(panel.points.items(), COLORS[1:], strict=False):
+        axis.plot(
+            points[:, 0],
+            np.zeros(len(points)),
+            "|",
+            ms=7,
+            color=color,
+            label=label,
+            transform=axis.get_xaxis_transform(),
+            clip_on=False,
+        )
+    axis.grid(alpha=0.3)
+    axis.set(title=panel.title, xlabel=label_with_unit(name, units), ylabel=panel.label)
+    if panel.overlay is not None or panel.band is not None or panel.points:
+        axis.legend(fontsize=8)
+
+
+def _draw_plane(axis: "Axes", panel: Panel, grid: Grid, units: Mapping[str, str]) -> None:
+    from matplotlib.colors import LogNorm
+    from matplotlib.transforms import ScaledTranslation
+
+    (x_name, x_values), (y_name, y_values) = grid.axes.items()
+    values = np.ma.masked_invalid(panel.values.T)
+    options: dict[str, Any] = {"shading": "gouraud", "rasterized": True}
+    if values.mask.any():
+        options["shading"] = "nearest"
+    low, high = (0.0, 1.0) if values.count() == 0 else (float(values.min()), float(values.max()))
+    if panel.kind == "log":
+        top = max(high, 1e-300)
+        options |= {"cmap": "magma", "norm": LogNorm(max(low, 1e-6 * top), top)}
+        values = np.ma.maximum(values, max(low, 1e-6 * top))
+    elif panel.kind == "magnitude":
+        options |= {"cmap": "magma", "vmin": 0.0, "vmax": high}
+    else:
+        options |= color_limits(low, high)
+    mesh = axis.pcolormesh(x_values, y_values, values, **options)
+    # An inset color bar has the height of the axes for every aspect ratio.
+    bar_axis = axis.inset_axes((1.04, 0.0, 0.05, 1.0))
+    bar = axis.figure.colorbar(mesh, cax=bar_axis, label=panel.label)
+    if panel.kind != "log":
+        _format_ticks(bar, low, high, panel.label)
+    for (label, points), color in zip(panel.points.items(), ("black", *COLORS[1:]), strict=False):
+        size = float(np.clip(60 / np.sqrt(max(len(points), 1)), 1.0, 5.0))
+        axis.plot(
+            points[:, 0], points[:, 1], ".", ms=size, mew=0, color=color, label=label, clip_on=False
+        )
+    axis.set(
+        title=panel.title,
+        xlabel=label_with_unit(x_name, units),
+        ylabel=label_with_unit(y_name, units),
+    )
+    if panel.points:
+        # A fixed distance in inches keeps the legend below the axis label at every height.
+        offset = ScaledTranslation(0.0, -0.42, axis.figure.dpi_scale_trans)
+        axis.legend(
+            fontsize=7,
+            loc="upper center",
+            bbox_to_anchor=(0.5, 0.0),
+            bbox_transform=axis.transAxes + offset,
+            ncols=3,
+            markerscale=2,
+            frameon=False,
+            handletextpad=0.1,
+            columnspacing=0.8,
+        )
+    axis.set_aspect("auto" if aspect_ratio(grid) is None else "equal")
+
+
+def _format_ticks(bar: "Colorbar", low: float, high: float, label: str) -> None:
+    """Show few digits, and put a power of ten into the label: above, it would hit the title."""
+    size = max(abs(low), abs(high))
+    power = int(np.floor(np.log10(size))) if size > 0 else 0
+    if -3 < power < 3:
+        power = 0
+    bar.ax.yaxis.set_major_formatter(lambda value, _: f"{value / 10.0**power:.6g}")
+    if power:
+        bar.set_label(rf"{label} ($\times 10^{{{power}}}$)".strip())
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """Values over steps.
+
+    **Attributes:**
+
+    - `name`: name in the legend.
+    - `steps`, `values`: coordinates of the points.
+    - `secondary`: whether the curve is plotted as grey dots in the background.
+    """
+
+    name: str
+    steps: np.ndarray
+    values: np.ndarray
+    secondary: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Chart:
+    """Curves in common axes.
+
+    **Attributes:**
+
+    - `title`, `xlabel`: title and label of the horizontal axis.
+    - `curves`: the curves, of which those without finite values are left out.
+    - `log_y`: whether the vertical axis is logarithmic, provided all values are positive.
+    - `log_x`: whether the horizontal axis is logarithmic.
+    """
+
+    title: str
+    xlabel: str
+    curves: Sequence[Curve]
+    log_y: bool = True
+    log_x: bool = False
+
+
+def draw_charts(charts: Sequence[Chart]) -> "Figure":
+    """Draw charts side by side."""
+    plt = import_pyplot()
+    with plt.rc_context(STYLE):
+        figure, axes = plt.subplots(
+            1, len(charts), figsize=(4.2 * len(charts), 3.2), squeeze=False, layout="constrained"
+        )
+        for axis, chart in zip(axes.flat, charts, strict=True):
+            _draw_chart(axis, chart)
+    return figure
+
+
+def _draw_chart(axis: "Axes", chart: Chart) -> None:
+    curves = [curve for curve in chart.curves if np.isfinite(curve.values).any()]
+    positive = all(np.nanmin(curve.values) > 0 for curve in curves)
+    if chart.log_x:
+        axis.set_xscale("log")
+    if chart.log_y and positive:
+        axis.set_yscale("log")
+    for curve in curves:
+        if curve.secondary:
+            axis.plot(curve.steps, curve.values, ".", ms=3, color="0.65", label=curve.name)
+    for index, curve in enumerate(curve for curve in curves if not curve.secondary):
+        color, marker = COLORS[index % len(COLORS)], MARKERS[index % len(MARKERS)]
+        axis.plot(
+            curve.steps, curve.values, f"{marker}-", ms=3.5, lw=1.3, color=color, label=curve.name
+        )
+    axis.grid(alpha=0.3)
+    axis.set(title=chart.title, xlabel=chart.xlabel)
+    if any(curve.name for curve in curves):
+        axis.legend(fontsize=8)

@@ -1,0 +1,67 @@
+"""Colors, labels and proportions that all plots share.
+
+The colors remain distinguishable in grey and with the common kinds of color blindness.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from kernelpde.errors import InputError
+from kernelpde.geometry import Grid
+
+COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+"""The palette of Okabe and Ito."""
+
+MARKERS = "osD^vP*"
+
+STYLE: Any = {
+    "font.size": 10,
+    "axes.titlesize": 10,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "figure.dpi": 110,
+    "savefig.dpi": 150,
+}
+
+_CONSTANT = 1e-3
+"""Relative variation below which values are plotted as constant: a finer color scale would show
+only errors."""
+
+
+def import_pyplot():
+    """Import `matplotlib.pyplot`; raise `InputError` if matplotlib is not installed."""
+    try:
+        from matplotlib import pyplot as plt
+    except ImportError as error:  # pragma: no cover
+        raise InputError(
+            "Plots require matplotlib: pip install 'kernelpde[plot]', or pip install matplotlib."
+        ) from error
+    return plt
+
+
+def label_with_unit(name: str, units: Mapping[str, str]) -> str:
+    """Return a name with its unit in brackets, or the name if it has no unit."""
+    return f"{name} [{units[name]}]" if name in units else name
+
+
+def color_limits(low: float, high: float) -> dict[str, Any]:
+    """Return a color map with its limits: diverging about zero for values of both signs."""
+    size = max(-low, high)
+    if high - low < _CONSTANT * size:
+        low, high = (low + high - _CONSTANT * size) / 2, (low + high + _CONSTANT * size) / 2
+    if low < 0.0 < high and min(-low, high) > 0.05 * size:
+        return {"cmap": "RdBu_r", "vmin": -size, "vmax": size}
+    return {"cmap": "viridis", "vmin": low, "vmax": high}
+
+
+def aspect_ratio(grid: Grid) -> float | None:
+    """Return height over width of a plane that is plotted to scale.
+
+    `None` if the axes have different units, or if the plane is too far from a square.
+    """
+    if len(grid.axes) != 2 or "t" in grid.axes:
+        return None
+    width, height = (float(np.ptp(values)) for values in grid.axes.values())
+    return height / width if width > 0 and 1 / 3 < height / width < 3 else None

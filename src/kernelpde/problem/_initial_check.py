@@ -1,0 +1,41 @@
+"""Linearization at u = 0: checks before the first iteration, and the scales of rows."""
+
+import numpy as np
+
+from kernelpde.arrays import to_array
+from kernelpde.errors import InputError
+from kernelpde.functionals import gram_diagonal
+from kernelpde.problem._field_scales import linearize_at_zero
+from kernelpde.problem._linearized import linearize
+from kernelpde.problem._point_set import PointSet
+from kernelpde.problem._problem import Problem
+
+
+def check_at_zero(problem: Problem, point_sets: tuple[PointSet, ...]) -> None:
+    """Check that an iteration can start from u = 0: residuals are finite and have derivatives."""
+    advice = "Choose another initial guess, for example start={'u': lambda x: 1.0}."
+    linearizations = linearize_at_zero(problem.residuals, point_sets)
+    for condition, (values, jacobian) in zip(problem.conditions, linearizations, strict=True):
+        caller = f"Condition {condition.name!r}"
+        for label, array in (("its residual", values), ("a derivative of its residual", jacobian)):
+            if not np.isfinite(array).all():
+                raise InputError(
+                    f"{caller}: {label} is NaN or infinite at u = 0, the initial guess. {advice}"
+                )
+        if not np.asarray(jacobian).any(axis=2).all():
+            raise InputError(
+                f"{caller}: at u = 0, the initial guess, the derivatives of its residual in all "
+                "fields are zero at some points, so that no step reduces it. Signs, step functions "
+                f"and rounding have no derivative. {advice}"
+            )
+
+
+def prior_and_data_mean_square(
+    problem: Problem, condition: int, point_set: PointSet
+) -> tuple[float, float]:
+    """Return the mean prior variance and mean square of the rows of a condition at u = 0."""
+    residual = problem.residuals[condition]
+    zero = to_array(np.zeros((len(point_set.points), len(residual.nonlinear))))
+    system = linearize((residual,), (point_set,), (zero,))
+    prior = float(np.mean(np.asarray(gram_diagonal(problem.kernels, system.batches))))
+    return max(prior, 1e-300), float(np.mean(np.asarray(system.rhs) ** 2))

@@ -1,0 +1,326 @@
+"""A posteriori error estimate from three perturbed solutions, each by one linear solve.
+
+All are linearized at the final iterate:
+
+- Resampled collocation points. The difference of two solutions with independent errors of equal
+  size is √2 times that size.
+- Lengthscales multiplied by 1.4 and by 1/1.4. Solutions with the same unsuitable lengthscale share
+  a bias, which resampling does not detect. Of the two modified solutions, the one closer to the
+  original is usually at least as accurate. Its difference from the original therefore bounds the
+  error approximately from above.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
+
+import equinox as eqx
+import numpy as np
+from jaxtyping import Float
+
+from kernelpde.arrays import to_array
+from kernelpde.compiling import is_traced
+from kernelpde.errors import InputError
+from kernelpde.geometry import as_patches
+from kernelpde.kernels import scale_lengthscales
+from kernelpde.linear_solvers import Automatic
+from kernelpde.nonlinear import discretize_at, take_step, zero_iterate
+from kernelpde.problem import PointSet, Problem, field_names
+
+_LENGTHSCALE_FACTOR = 1.4
+"""Factor of the lengthscales of the modified solutions. A smaller one hardly changes an inaccurate
+solution; with a larger one even the better of the two modified solutions is inaccurate."""
+
+_MAX_CHANGE_RATIO = 6.0
+"""Maximum ratio of the lengthscale contribution to the resampling contribution. If the best
+lengthscale was learned and all others are much worse, both modified solutions differ too much."""
+
+_NUM_INTERIOR_POINTS, _NUM_BOUNDARY_POINTS = 600, 380
+"""Number of points over which errors are averaged, and number of boundary points that enter the
+maximum. Programs for at most 1000 points compile fast."""
+
+_MIN_POINTS_TO_SPLIT = 10
+"""User-supplied points of a condition are halved only if there are at least this many: each of the
+two ends of a line, for example, is indispensable."""
+
+_SEED_OFFSET = 5_000_011
+"""Offset of the seed of the resampled points."""
+
+_NUM_STEP_LENGTHS = 12
+"""Number of step lengths, equal to the one of `LevenbergMarquardt`, whose program is reused."""
+
+
+@runtime_checkable
+class Estimable(Protocol):
+    """A solution whose error can be estimated, as a dataclass with these attributes."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    @property
+    def problem(self) -> Problem: ...
+    @property
+    def point_sets(self) -> tuple[PointSet, ...]: ...
+    @property
+    def result_code(self) -> Any: ...
+    @property
+    def converged(self) -> Any: ...
+    @property
+    def nugget(self) -> Any: ...
+
+    def __getitem__(self, field: str, /) -> Callable[[Any], Any]: ...
+    def evaluate_jets(self, terms: Any, points: Any, /) -> Any: ...
+
+
+S = TypeVar("S", bound=Estimable)
+
+
+class FieldError(NamedTuple):
+    """Estimated error of a field, relative to the root mean square of the field.
+
+    **Attributes:**
+
+    - `rms`: root mean square over the domain.
+    - `max`: maximum over the evaluation points.
+    """
+
+    rms: float
+    max: float
+
+
+@dataclass(frozen=True, eq=False)
+class ErrorEstimate(Mapping[str, FieldError], Generic[S]):
+    """Estimated errors of a solution, by field name: `estimate["u"].rms`.
+
+    **Attributes:**
+
+    - `solution`: the solution whose error is estimated.
+    - `resampled`: the solution with resampled collocation points.
+    - `longer`, `shorter`: solutions with modified lengthscales; `None` if the kernels have none.
+    - `interior_points`: points of the domain over which errors are averaged.
+    - `boundary_points`: points on boundaries and in corners, where errors may be largest.
+    - `fields`: estimated errors by field name.
+    - `message`: limitations of the estimate, or an empty string.
+    """
+
+    solution: S
+    resampled: S
+    longer: S | None
+    shorter: S | None
+    interior_points: Float[np.ndarray, "n d"]
+    boundary_points: Float[np.ndarray, "m d"]
+    fields: dict[str, FieldError]
+    message: str = ""
+
+    def __getitem__(self, name: str) -> FieldError:
+        return self.fields[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.fields)
+
+    def __len__(self) -> int:
+        return len(self.fields)
+
+    @property
+    def largest(self) -> float:
+        """Largest root mean square error of a field."""
+        return max((error.rms for error in self.fields.values()), default=np.inf)
+
+    @property
+    def points(self) -> Float[np.ndarray, "n_plus_m d"]:
+        """Interior points followed by boundary points."""
+        return np.concatenate([self.interior_points, self.boundary_points])
+
+    def of_quantity(
+        self,
+        quantity: Callable[[S], Any],
+        reference_quantity: Callable[[S], Any] | None = None,
+    ) -> np.ndarray:
+        """Estimate the error of a quantity that is computed from a solution.
+
+        **Arguments:**
+
+        - `quantity`: a function of a solution, for example its flux through a boundary,
+          `lambda s: s["u"].d("x")(points).mean()`.
+        - `reference_quantity`: a quantity with many values, which determines the closer of the two
+          solutions with modified lengthscales. A single value of either may agree by chance. All
+          fields over the domain by default.
+
+        **Returns:**
+
+        Estimated absolute errors, in the shape of the quantity.
+        """
+        value = np.asarray(quantity(self.solution))
+        error = np.abs(np.asarray(quantity(self.resampled)) - value) / np.sqrt(2)
+        if reference_quantity is None:
+            reference_quantity = self._relative_fields if self.fields else quantity
+        closer, weight = self._closer_solution(reference_quantity)
+        if closer is None:
+            return np.asarray(error)
+        return np.asarray(np.maximum(error, weight * np.abs(np.asarray(quantity(closer)) - value)))
+
+    def _closer_solution(self, quantity: Callable[[S], Any]) -> tuple[S | None, float]:
+        """Return the closer solution with modified lengthscales, and the weight of its change."""
+        if self.longer is None or self.shorter is None:
+            return None, 0.0
+        value = np.asarray(quantity(self.solution))
+        resampling, longer, shorter = (
+            float(np.linalg.norm(np.asarray(quantity(solution)) - value))
+            for solution in (self.resampled, self.longer, self.shorter)
+        )
+        changes = np.nan_to_num([longer, shorter], nan=np.inf)
+        closer, change = (self.longer, self.shorter)[np.argmin(changes)], float(changes.min())
+        if not np.isfinite(change):
+            return None, 0.0
+        limit = _MAX_CHANGE_RATIO * resampling / np.sqrt(2)
+        return closer, min(1.0, limit / change) if 0 < limit < change else 1.0
+
+    def _relative_fields(self, solution: S) -> np.ndarray:
+        """Return the values of all fields, relative to the root mean square of each."""
+        return np.stack(
+            [np.asarray(solution[name](self.points)) / rms for name, rms in self._rms.items()]
+        )
+
+    @cached_property
+    def _rms(self) -> dict[str, float]:
+        """Root mean square of each field."""
+        return {name: _rms(self.solution[name](self.interior_points)) for name in self.fields}
+
+    def __repr__(self) -> str:
+        lines = ["Estimated errors, relative to the root mean square of each field:"]
+        lines += [f"  {n}: {e.rms:.1e} rms, {e.max:.1e} max" for n, e in self.fields.items()]
+        return "\n".join([*lines, *([f"  {self.message}"] if self.message else [])])
+
+
+def estimate_error(solution: S, *, seed: int = 0) -> ErrorEstimate[S]:
+    """Estimate the error of a solution by three linear solves.
+
+    **Arguments:**
+
+    - `solution`: solution of a problem with regions to resample, or with enough user-supplied
+      points to omit half of them.
+    - `seed`: seed of the resampled points.
+    """
+    if is_traced(solution) or np.ndim(solution.result_code):
+        raise InputError(
+            "error_estimate: expected a single solution outside of transformations; this one is "
+            "batched or traced. Estimate the error outside of jax.jit, jax.vmap and jax.grad."
+        )
+    problem = solution.problem
+    point_sets = _resample_points(problem, solution.point_sets, seed)
+    resampled = _solve_linearized(solution, problem, point_sets)
+    longer, shorter = (
+        None
+        if kernels is None
+        else _solve_linearized(solution, problem.with_kernels(kernels), solution.point_sets)
+        for kernels in (
+            scale_lengthscales(problem.kernels, factor)
+            for factor in (_LENGTHSCALE_FACTOR, 1.0 / _LENGTHSCALE_FACTOR)
+        )
+    )
+    limitations = []
+    if not solution.converged:
+        limitations.append("The solution has not converged: its error may be larger than this.")
+    pairs = zip(point_sets, solution.point_sets, strict=True)
+    if all(new.points is old.points for new, old in pairs):
+        limitations.append(
+            "No points can be resampled: the error at other points is not estimated."
+        )
+    if longer is None:
+        limitations.append("The kernels have no lengthscales: their bias is not estimated.")
+    interior, boundary = _evaluation_points(problem, solution.point_sets, seed)
+    message = " ".join(limitations)
+    estimate = ErrorEstimate(solution, resampled, longer, shorter, interior, boundary, {}, message)
+    solutions = [s for s in (solution, resampled, longer, shorter) if s is not None]
+    for name in field_names(problem):
+        values = {id(s): np.asarray(s[name](estimate.points)) for s in solutions}
+
+        def evaluated(solution: S, values: dict[int, np.ndarray] = values) -> np.ndarray:
+            return values[id(solution)]
+
+        scale = _rms(values[id(solution)][: len(interior)])
+        error = estimate.of_quantity(evaluated, reference_quantity=evaluated) / scale
+        error = np.where(np.isfinite(error), error, np.inf)
+        rms = np.sqrt(np.mean(error[: len(interior)] ** 2))
+        estimate.fields[name] = FieldError(float(rms), float(error.max()))
+    return estimate
+
+
+def _rms(values: Any) -> float:
+    """Return the root mean square, bounded away from zero."""
+    return max(float(np.sqrt(np.mean(np.abs(np.asarray(values)) ** 2))), 1e-300)
+
+
+def _resample_points(
+    problem: Problem, point_sets: tuple[PointSet, ...], seed: int
+) -> tuple[PointSet, ...]:
+    """Draw equally many new points; keep half of the user-supplied noise-free points."""
+    rng = np.random.default_rng([seed, 23])
+    resampled = []
+    for condition, points in zip(problem.conditions, point_sets, strict=True):
+        count = points.rows_per_equation
+        if not problem.has_given_points(condition.name):
+            points = problem.collocate_condition(
+                condition.name, count, seed=seed + _SEED_OFFSET, sampling="halton"
+            )
+        elif not np.any(np.asarray(points.noise) > 0) and count >= _MIN_POINTS_TO_SPLIT:
+            half = rng.choice(count, size=count // 2, replace=False)
+            points = points.select_rows(np.sort(half))
+        resampled.append(points)
+    return problem.with_current_noise(tuple(resampled))
+
+
+def _evaluation_points(
+    problem: Problem, point_sets: tuple[PointSet, ...], seed: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return evenly spread points of the domain, and points on boundaries with corners.
+
+    If no condition is on an interior, the collocation points replace the former.
+    """
+    rng = np.random.default_rng([seed, 29])
+    dimension = len(problem.space.coordinates)
+    interiors, boundary = [], [np.zeros((0, dimension))]
+    for condition in problem.conditions:
+        for patch in as_patches(condition.region):
+            if patch.is_interior:
+                interiors.append(patch)
+            corners = patch.corners()
+            boundary.append(corners if patch.mask is None else corners[patch.mask(corners)])
+            if 0 < patch.parameter_dim < dimension and patch.fraction() > 0:
+                boundary.append(patch.sample(_NUM_BOUNDARY_POINTS // 8, rng, "halton").points)
+    if not interiors:
+        return np.concatenate([np.asarray(points.points) for points in point_sets]), boundary[0]
+    count = _NUM_INTERIOR_POINTS // len(interiors)
+    # Without their size field patches are sampled evenly.
+    interior = [
+        replace(patch, size_field=None).sample(count, rng, "halton").points for patch in interiors
+    ]
+    return np.concatenate(interior), np.concatenate(boundary)[:_NUM_BOUNDARY_POINTS]
+
+
+def _solve_linearized(solution: S, problem: Problem, point_sets: tuple[PointSet, ...]) -> S:
+    """Solve a problem, linearized at a solution, with other points or kernels."""
+    nugget = float(np.clip(float(solution.nugget), 1e-12, 1e-6))
+    discretization = discretize_at(problem, point_sets, Automatic(nugget))
+    inputs = discretization.prepared_inputs()
+    solver_state = inputs.solver_state
+    jet_values = tuple(
+        solution.evaluate_jets(residual.nonlinear_terms, points.points)
+        for residual, points in zip(problem.residuals, inputs.point_sets, strict=True)
+    )
+    iterate = eqx.tree_at(lambda it: it.jet_values, zero_iterate(inputs), jet_values)
+    step = take_step(
+        inputs,
+        iterate,
+        damping=to_array(np.zeros(())),
+        step_lengths=to_array(np.ones(_NUM_STEP_LENGTHS)),
+        sweeps=to_array(np.asarray(solver_state.refinement_sweeps)),
+        merit_scale=to_array(np.zeros(iterate.linear_part.shape)),
+    )
+    weights = discretization.without_padding(step.iterate.weights)
+    return replace(
+        solution,
+        problem=discretization.problem,
+        point_sets=point_sets,
+        expansion=solver_state.to_expansion(inputs.residuals, point_sets, weights),
+    )

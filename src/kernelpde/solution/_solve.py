@@ -1,0 +1,251 @@
+"""`solve` at given points with given kernels."""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from kernelpde.arrays import to_array
+from kernelpde.compiling import is_traced
+from kernelpde.errors import SolveError
+from kernelpde.linear_solvers import LinearSolver
+from kernelpde.nonlinear import (
+    RESULTS,
+    RUNNING,
+    Discretization,
+    IterationState,
+    NonlinearSolver,
+    Points,
+    advance_iteration,
+    code_from_result,
+    default_solver,
+    discretize,
+    initial_iteration,
+    is_converged,
+    solve_for_weights,
+)
+from kernelpde.precision import require_float64
+from kernelpde.problem import Problem, check_at_zero
+from kernelpde.solution._arguments import check_solve
+from kernelpde.solution._history import SolveHistory, SolveRecord
+from kernelpde.solution._outliers import has_student_t_noise, solve_reweighted
+from kernelpde.solution._solution import Solution
+from kernelpde.solution._start import Start, initial_jets
+from kernelpde.solution._test_residuals import MAX_TEST_RESIDUAL, compute_test_residuals
+
+_ADVICE = "If the lengthscales are guesses, learn the kernel with kernelpde.learn."
+
+
+def solve(
+    problem: Problem | Discretization,
+    points: Points | None = None,
+    *,
+    inputs: Mapping[str, Any] | None = None,
+    start: Start | tuple[Array, ...] | None = None,
+    seed: int = 0,
+    sampling: str = "halton",
+    solver: NonlinearSolver | None = None,
+    linear_solver: LinearSolver | None = None,
+    max_steps: int = 50,
+    throw: bool = True,
+    callback: Callable[[SolveRecord], None] | None = None,
+) -> Solution:
+    """Find the fields of minimum norm that satisfy the conditions of a problem at points.
+
+    **Arguments and result:** as for `kernelpde.solve`, which can also choose the points.
+    """
+    require_float64()
+    check_solve(problem, points, start, solver, linear_solver, max_steps, throw, callback)
+    solver = default_solver(solver)
+    if isinstance(problem, Discretization):
+        discretization = problem.current()
+        if inputs is not None:
+            discretization = discretization.with_inputs(inputs)
+    else:
+        problem = problem if inputs is None else problem.with_inputs(inputs)
+        discretization = discretize(
+            problem, points, seed=seed, sampling=sampling, linear_solver=linear_solver
+        )
+    if not has_student_t_noise(discretization):
+        return _solve_discretized(discretization, start, solver, max_steps, throw, callback)
+
+    def solve_with_noise(noisy: Discretization, previous: Solution | None) -> Solution:
+        return _solve_discretized(noisy, previous or start, solver, max_steps, False, callback)
+
+    initial = start if isinstance(start, Solution) else None
+    solution = solve_reweighted(discretization, solve_with_noise, initial)
+    return _raise_if_not_converged(solution) if throw else solution
+
+
+def _solve_discretized(
+    discretization: Discretization,
+    start: Start | tuple[Array, ...] | None,
+    solver: NonlinearSolver,
+    max_steps: int,
+    throw: bool,
+    callback: Callable[[SolveRecord], None] | None,
+) -> Solution:
+    """Solve with Gaussian noise."""
+    jet_values = start if isinstance(start, tuple) else None
+    if start is not None and not isinstance(start, tuple):
+        jet_values = initial_jets(discretization.problem, start, discretization.point_sets)
+    if is_traced(discretization, jet_values):
+        return _solve_traced(discretization, jet_values, solver, max_steps, throw)
+    solution, no_step_accepted = _solve_eagerly(
+        discretization, jet_values, solver, max_steps, callback
+    )
+    if solution.converged:
+        solution = _check_law_ranges(_check_test_residuals(solution, discretization.seed))
+    elif discretization.problem.laws:
+        solution = _check_law_ranges(solution)
+    elif throw and start is None and no_step_accepted:
+        check_at_zero(discretization.problem, discretization.point_sets)
+    return _raise_if_not_converged(solution) if throw else solution
+
+
+def _raise_if_not_converged(solution: Solution) -> Solution:
+    if not solution.converged:
+        raise SolveError(f"{solution}\n{_ADVICE}", solution)
+    return solution
+
+
+def _solve_eagerly(
+    discretization: Discretization,
+    start: tuple[Float[Array, "_ _"], ...] | None,
+    solver: NonlinearSolver,
+    max_steps: int,
+    callback: Callable[[SolveRecord], None] | None,
+) -> tuple[Solution, bool]:
+    """Iterate in a Python loop; return the solution, and whether no step was accepted."""
+    point_sets, inputs = discretization.point_sets, discretization.prepared_inputs()
+    if inputs.point_sets is not point_sets and start is not None:
+        start = tuple(
+            to_array(np.resize(np.asarray(values), (len(padded.points), values.shape[1])))
+            for values, padded in zip(start, inputs.point_sets, strict=True)
+        )
+    iteration = initial_iteration(inputs, solver, start)
+    names = [condition.name for condition in discretization.problem.conditions]
+    history: list[SolveRecord] = []
+
+    def take_step(sweeps: int) -> IterationState:
+        start_time = time.perf_counter()
+        new = advance_iteration(inputs, solver, iteration, sweeps, solver.tolerance)
+        last = new.last_step
+        record = SolveRecord(
+            step=len(history) + 1,
+            damping=float(last.damping),
+            step_length=float(last.length),
+            accepted=bool(last.accepted),
+            residuals=dict(zip(names, np.asarray(new.last_rms).tolist(), strict=True)),
+            merit=float(last.merit),
+            change=float(last.change),
+            nugget=float(last.nugget),
+            seconds=time.perf_counter() - start_time,
+        )
+        history.append(record)
+        if callback is not None:
+            callback(record)
+        return new
+
+    code = RUNNING
+    while code == RUNNING:
+        iteration = take_step(0)
+        code = int(iteration.code)
+        if code == RUNNING and len(history) >= max_steps:
+            code = code_from_result(RESULTS.max_steps_reached)
+    if inputs.solver_state.refinement_sweeps and is_converged(code):
+        iteration = take_step(inputs.solver_state.refinement_sweeps)
+    current = iteration.current
+    weights = discretization.without_padding(current.iterate.weights)
+    rms, largest = (np.asarray(x).tolist() for x in (current.residual_rms, current.residual_max))
+    solution = Solution(
+        discretization.problem,
+        point_sets,
+        inputs.solver_state.to_expansion(inputs.residuals, point_sets, weights),
+        {name: {"rms": rms[n], "max": largest[n]} for n, name in enumerate(names)},
+        code,
+        float(iteration.last_step.nugget),
+        float(iteration.control.condition_number),
+        SolveHistory(history),
+        discretization.message,
+    )
+    return solution, bool(np.isnan(iteration.control.merit))
+
+
+def _solve_traced(
+    discretization: Discretization,
+    start: tuple[Float[Array, "_ _"], ...] | None,
+    solver: NonlinearSolver,
+    max_steps: int,
+    throw: bool,
+) -> Solution:
+    """Iterate in `lax.while_loop`, inside a transformation."""
+    inputs = discretization.solve_inputs
+    iteration, weights = solve_for_weights(inputs, solver, start, solver.tolerance, max_steps)
+    rms, largest = iteration.current.residual_rms, iteration.current.residual_max
+    names = [condition.name for condition in discretization.problem.conditions]
+    solution = Solution(
+        discretization.problem,
+        inputs.point_sets,
+        inputs.solver_state.to_expansion(inputs.residuals, inputs.point_sets, weights),
+        {name: {"rms": rms[n], "max": largest[n]} for n, name in enumerate(names)},
+        iteration.code,
+        iteration.last_step.nugget,
+        iteration.control.condition_number,
+        SolveHistory(()),
+        discretization.message,
+    )
+    problem = jax.tree.map(_stop_gradient, solution.problem)
+    constant = replace(solution, problem=problem).with_weights(jax.lax.stop_gradient)
+    checked = _check_law_ranges(_check_test_residuals(constant, discretization.seed))
+    solution = replace(
+        solution, test_residuals=checked.test_residuals, result_code=checked.result_code
+    )
+    return solution.error_if_not_converged() if throw else solution
+
+
+def _stop_gradient(value: Any) -> Array:
+    """Stop the gradient; return an array also for a Python number."""
+    return jnp.asarray(jax.lax.stop_gradient(value))
+
+
+def _check_test_residuals(solution: Solution, seed: int) -> Solution:
+    """Compute the test residuals, and update the result if they are too large."""
+    test_residuals = compute_test_residuals(
+        solution.problem, solution.point_sets, solution.evaluate_jets, seed
+    )
+    code, failed = solution.result_code, code_from_result(RESULTS.test_residual_too_large)
+    sizes = [size for size in test_residuals.values() if size is not None]
+    if isinstance(code, Array):
+        small = [jnp.asarray(size) <= MAX_TEST_RESIDUAL for size in sizes] or [jnp.asarray(True)]
+        code = jnp.where(solution.converged & ~jnp.stack(small).all(), failed, code)
+    elif not all(size <= MAX_TEST_RESIDUAL for size in sizes):
+        code = failed
+    return replace(solution, test_residuals=test_residuals, result_code=code)
+
+
+_OVERRIDABLE = (
+    RESULTS.converged,
+    RESULTS.rounding_limited,
+    RESULTS.max_steps_reached,
+    RESULTS.stalled,
+)
+"""Results that a law outside its range causes or invalidates."""
+
+
+def _check_law_ranges(solution: Solution) -> Solution:
+    """Update the result if a law is evaluated outside its range."""
+    code, failed = solution.result_code, code_from_result(RESULTS.law_out_of_range)
+    for law in solution.problem.laws:
+        overridable = sum(code == code_from_result(result) for result in _OVERRIDABLE)
+        is_inside = law.argument.contains(solution.law_arguments[law.name])
+        if isinstance(code, Array):
+            code = jnp.where(overridable & ~is_inside, failed, code)
+        elif overridable and not is_inside:
+            code = failed
+    return replace(solution, result_code=code)

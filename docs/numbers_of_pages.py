@@ -1,11 +1,11 @@
-"""Every measured-looking number on the pages, and where it comes from.
+"""List the measured numbers of the pages with their sources.
 
     python docs/numbers_of_pages.py [--typed]
 
-Errors (2e-7), seconds, percentages and Cholesky factorizations, outside of code. A number
-comes from `results/` (by an entry in braces), from a page or a part of one that a command writes,
-from the paper and other people's work where the line says so, or is a setting or a definition. The
-rest is typed by hand: `--typed` lists it, and a test keeps it from growing.
+Numbers are errors (2e-7), seconds, percentages and Cholesky factorizations, outside of code. The
+source of a number is `results/` (a reference in braces), a generated page or table, the paper or
+other publications if the line cites them, or a setting or a definition. All others are typed by
+hand. `--typed` lists these, and a test limits their number.
 """
 
 import re
@@ -15,18 +15,25 @@ from pathlib import Path
 from typing import NamedTuple
 
 DOCS = Path(__file__).parent
-MADE = ("peers.md", "commands.md", "changelog.md", "reproduced.md", "thresholds.md", "criteria.md")
+GENERATED = (
+    "peers.md",
+    "commands.md",
+    "changelog.md",
+    "reproduced.md",
+    "thresholds.md",
+    "criteria.md",
+)
 FOLDERS = ("gallery", "lessons", "api")
 NUMBER = re.compile(
     r"\b\d+(?:\.\d+)?e-\d+\b|\b\d+(?:\.\d+)?\s?(?:s|seconds|minutes|ms|GB|MB|kB|Choleskys|%)(?!\w)"
 )
-ELSEWHERE = re.compile(r"published|paper|arXiv|reported", re.I)
+CITED = re.compile(r"published|paper|arXiv|reported", re.I)
 SETTING = re.compile(
     r"accuracy|rtol|nugget|tolerance|interval|band|quantile|domain|memory|matrix|rounding", re.I
 )
 
 
-class Found(NamedTuple):
+class PageNumber(NamedTuple):
     """A number on a page."""
 
     page: str
@@ -35,12 +42,12 @@ class Found(NamedTuple):
     source: str
 
 
-def numbers() -> Iterator[Found]:
-    """All of them, page by page."""
+def numbers() -> Iterator[PageNumber]:
+    """Yield the numbers of all pages."""
     pages = [DOCS.parent / "README.md", *sorted(DOCS.rglob("*.md"))]
     for page in pages:
         name = str(page.relative_to(DOCS.parent))
-        made = page.name in MADE or page.parent.name in FOLDERS
+        is_generated = page.name in GENERATED or page.parent.name in FOLDERS
         text = page.read_text()
         parts = re.split(r"(<!--[^>]*-->)", text)
         line, writer = 1, ""
@@ -49,47 +56,49 @@ def numbers() -> Iterator[Found]:
                 writer = "" if part.startswith("<!-- end") else part[4:-3].strip()
                 line += part.count("\n")
                 continue
-            code, said = False, ""
+            is_code, heading = False, ""
             for row in part.split("\n"):
-                code = code != row.startswith("```")
-                # What the head of a table, or of a section, says of the numbers below.
-                if row.startswith("#") or (row.startswith("|") and not said.startswith("|")):
-                    said = row
-                elif not row.startswith("|") and said.startswith("|"):
-                    said = ""
-                if not code:
-                    yield from _of(row, said, name, line, made, writer)
+                is_code = is_code != row.startswith("```")
+                # The head of a table or section may name the source of the numbers below.
+                if row.startswith("#") or (row.startswith("|") and not heading.startswith("|")):
+                    heading = row
+                elif not row.startswith("|") and heading.startswith("|"):
+                    heading = ""
+                if not is_code:
+                    yield from _of(row, heading, name, line, is_generated, writer)
                 line += 1
             line -= 1
 
 
-def _of(row: str, said: str, name: str, line: int, made: bool, writer: str) -> Iterator[Found]:
-    for entry in re.findall(r"\{\{\s*([^}]*?)\s*\|", row):
-        yield Found(name, line, entry.split(" > ")[-1], f"results/{entry.split(' > ')[0]}.json")
+def _of(
+    row: str, heading: str, name: str, line: int, is_generated: bool, writer: str
+) -> Iterator[PageNumber]:
+    for benchmark, figure in re.findall(r"\{\{ ([\w-]+)[^>}]*> ([^|}]+?) \|", row):
+        yield PageNumber(name, line, figure, f"results/{benchmark}.jsonl")
     plain = re.sub(r"\{\{[^}]*\}\}|`[^`]*`|\]\([^)]*\)", "", row)
     for number in NUMBER.findall(plain):
-        if made:
-            source = "made by a command"
+        if is_generated:
+            source = "generated"
         elif writer:
             source = writer
         elif name == "README.md":
             source = "compared with results/ by tests/test_readme.py, or typed"
-        elif ELSEWHERE.search(row) or ELSEWHERE.search(said):
-            source = "named in the line, or above"
-        elif "projection" in said:
-            source = "a projection, which says so"
+        elif CITED.search(row) or CITED.search(heading):
+            source = "cited in the line or the heading"
+        elif "projection" in heading:
+            source = "a projection"
         elif SETTING.search(row):
             source = "a setting or a definition"
         else:
             source = "typed"
-        yield Found(name, line, number, source)
+        yield PageNumber(name, line, number, source)
 
 
 def main() -> None:
-    only = "--typed" in sys.argv
-    for found in numbers():
-        if not only or found.source == "typed":
-            print(f"{found.page}:{found.line}: {found.number}  [{found.source}]")
+    typed_only = "--typed" in sys.argv
+    for number in numbers():
+        if not typed_only or number.source == "typed":
+            print(f"{number.page}:{number.line}: {number.number}  [{number.source}]")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Every number that decides something, with its reason: read off the source, for a page."""
+"""Table of the tuned constants of the library with their reasons, generated from the source."""
 
 import ast
 from collections.abc import Iterator
@@ -6,32 +6,35 @@ from pathlib import Path
 from typing import NamedTuple
 
 SOURCE = Path(__file__).parent.parent / "src" / "kernelpde"
-_NOT = ("gallery", "reproduce")
-"""Parameters of examples decide nothing."""
+_EXCLUDED = ("gallery", "reproduce")
+"""Packages of examples, whose constants are parameters of problems."""
 
 
 class Threshold(NamedTuple):
-    where: str
+    """A tuned constant: module, name, value and reason."""
+
+    module: str
     name: str
     value: str
     reason: str
 
 
 def thresholds() -> Iterator[Threshold]:
-    """The numbers at the top of modules; what stands below one is its reason, "" if nothing does.
+    """Yield the numeric constants of all modules.
 
-    Names that follow each other share the next reason.
+    The reason of a constant is the docstring below it, or an empty string. Consecutive constants
+    share the next docstring.
     """
     for path in sorted(SOURCE.rglob("*.py")):
-        place = path.relative_to(SOURCE)
-        if place.parts[0] in _NOT:
+        module = path.relative_to(SOURCE)
+        if module.parts[0] in _EXCLUDED:
             continue
         body = ast.parse(path.read_text()).body
-        for number, node in enumerate(body):
+        for index, node in enumerate(body):
             if isinstance(node, ast.Assign):
-                reason = _reason(body[number + 1 :])
+                reason = _reason(body[index + 1 :])
                 for name, value in _numbers(node):
-                    yield Threshold(str(place), name, ast.unparse(value), reason)
+                    yield Threshold(str(module), name, ast.unparse(value), reason)
 
 
 def _reason(following: list[ast.stmt]) -> str:
@@ -48,11 +51,16 @@ def _numbers(node: ast.Assign) -> Iterator[tuple[str, ast.expr]]:
     names = target.elts if isinstance(target, ast.Tuple) else [target]
     values = node.value.elts if isinstance(node.value, ast.Tuple) else [node.value]
     for name, value in zip(names, values, strict=False):
-        parts = list(ast.walk(value))
-        number = all(isinstance(part, _ARITHMETIC) for part in parts) and any(
-            isinstance(part, ast.Constant) and isinstance(part.value, int | float) for part in parts
+        nodes = list(ast.walk(value))
+        is_number = all(isinstance(node, _ARITHMETIC) for node in nodes) and any(
+            isinstance(node, ast.Constant) and isinstance(node.value, int | float) for node in nodes
         )
-        if isinstance(name, ast.Name) and name.id.isupper() and number and "VERSION" not in name.id:
+        if (
+            isinstance(name, ast.Name)
+            and name.id.isupper()
+            and is_number
+            and "VERSION" not in name.id
+        ):
             yield name.id, value
 
 
@@ -60,17 +68,17 @@ _ARITHMETIC = (ast.Constant, ast.BinOp, ast.UnaryOp, ast.operator, ast.unaryop)
 
 
 def page() -> str:
-    """A table of them."""
+    """Return the page."""
     lines = [
         "# Thresholds",
         "",
-        "Numbers that decide something, and what goes wrong without them, as they stand in the "
+        "The tuned constants of the library. The reason is the docstring of the constant in the "
         "source.",
         "",
-        "| room | name | value | reason |",
+        "| module | name | value | reason |",
         "|---|---|---|---|",
     ]
-    for found in thresholds():
-        reason = found.reason.replace("|", "\\|")
-        lines.append(f"| `{found.where}` | `{found.name}` | `{found.value}` | {reason} |")
+    for constant in thresholds():
+        reason = constant.reason.replace("|", "\\|")
+        lines.append(f"| `{constant.module}` | `{constant.name}` | `{constant.value}` | {reason} |")
     return "\n".join(lines) + "\n"

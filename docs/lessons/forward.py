@@ -5,10 +5,11 @@
 #
 # $$-\Delta u + u^3 = f \text{ in the unit square}, \qquad u = 0 \text{ on its boundary},$$
 #
-# with a right-hand side for which $u = \sin \pi x \, \sin 2\pi y$ is the solution, so that every
-# error can be checked. It takes five steps: a domain, a residual, a problem, a solve, and a look.
+# with a right-hand side $f$ for which $u = \sin \pi x \, \sin 2\pi y$ is the solution, so you can
+# check every error. There are five steps: define a domain, residuals and a problem, solve it, and
+# plot the solution.
 #
-# JAX computes with 32-bit floats unless it is told otherwise, and Gaussian processes need 64.
+# By default JAX computes with 32-bit floats. Gaussian processes need 64 bits.
 
 # %%
 import jax
@@ -22,8 +23,8 @@ jax.config.update("jax_enable_x64", True)
 # %% [markdown]
 # ## The problem
 #
-# A residual is a function of a point `x` and of the fields it names. The field arrives as what is
-# known of it at that point: `u.value`, `u.d("x")`, `u.laplacian` and so on.
+# A residual is a function of a point `x` and of fields. A field argument provides the value of the
+# field and its derivatives at that point: `u.value`, `u.d("x")`, `u.laplacian` and so on.
 
 
 # %%
@@ -45,49 +46,50 @@ problem = kp.Problem(
 print(problem)
 
 # %% [markdown]
-# Different conditions on different sides go by the names of the sides: `square["x=0"]` is one,
-# `square["x=0"] | square["y=0"]` are two together.
+# To set different conditions on different sides, use the names of the sides: `square["x=0"]` is one
+# side, and `square["x=0"] | square["y=0"]` is the union of two.
 #
-# ## Ask for an accuracy
+# ## Solve to a target accuracy
 #
-# `accuracy` is the relative root-mean-square error you want. The solver chooses collocation points
-# and the lengthscale of the kernel; 0.3 above is only where it begins.
+# `accuracy` is the target root mean square error, relative to the solution. `solve` selects the
+# collocation points and the lengthscale of the kernel, starting from 0.3.
 
 # %%
 solution = kp.solve(problem, accuracy=1e-4)
-print(solution)
+print(solution.report())
 
 # %% [markdown]
-# The summary says whether the iteration converged, how large the residual is at the collocation
-# points and *between* them, what the error is estimated to be, and whether that is what was asked
-# for. Here the truth is known, and the estimate can be compared with it:
+# The report contains convergence, the residual at the collocation points and at test points, and
+# the estimated error with the target. `print(solution)` prints a shorter summary. Here the exact
+# solution is available for comparison with the estimate:
 
 # %%
-where = np.random.default_rng(0).random((1000, 2))
-error = np.asarray(solution["u"](where)) - np.asarray(exact(where))
-relative = np.linalg.norm(error) / np.linalg.norm(exact(where))
+test_points = np.random.default_rng(0).random((1000, 2))
+error = np.asarray(solution["u"](test_points)) - np.asarray(exact(test_points))
+relative = np.linalg.norm(error) / np.linalg.norm(exact(test_points))
 print(f"estimated {float(solution.error_estimate['u'].rms):.1e}, true {relative:.1e}")
 
 # %% [markdown]
-# ## Look at it
+# ## Plot the solution
 #
-# Dots are collocation points. The residual is drawn everywhere, also where nothing made it small.
+# Dots are collocation points. The plot of the residual covers the full domain, including the gaps,
+# where the residual is not constrained.
 
 # %%
 figure = solution.plot(references={"u": exact})
 
 # %% [markdown]
-# ## Use it
+# ## Evaluate the solution
 #
-# The solution is a function, and so are its derivatives, which are exact ones of the approximation.
-# `error_estimate.of` estimates the error of anything computed from a solution, here an integral by
-# Gauss-Legendre quadrature.
+# You can evaluate the solution and its derivatives at any points. The derivatives are exact
+# derivatives of the approximation. `error_estimate.of_quantity` estimates the error of a function
+# of the solution, here an integral by Gauss-Legendre quadrature.
 
 # %%
-middle = np.array([[0.5, 0.25]])
-print("u        ", solution["u"](middle))
-print("gradient ", solution["u"].gradient(middle))
-print("laplacian", solution["u"].laplacian(middle), "exactly", -5 * np.pi**2)
+point = np.array([[0.5, 0.25]])
+print("u        ", solution["u"](point))
+print("gradient ", solution["u"].gradient(point))
+print("laplacian", solution["u"].laplacian(point), "exactly", -5 * np.pi**2)
 
 nodes, weights = np.polynomial.legendre.leggauss(20)  # on [-1, 1]
 nodes = np.stack(np.meshgrid(nodes, nodes), axis=-1) / 2 + 0.5
@@ -97,36 +99,36 @@ def energy(s):
     return weights @ s["u"](nodes) ** 2 @ weights / 4
 
 
-error = solution.error_estimate.of(energy)
+error = solution.error_estimate.of_quantity(energy)
 print(f"integral of u² {energy(solution):.5f} ± {error:.0e}, exactly 0.25")
 
 # %% [markdown]
-# ## Choose the points yourself
+# ## Choose the number of points
 #
-# With points of your choice, `learn` finds the hyperparameters of the kernel and solves. It takes
-# as many points again to judge kernels by, and both together for the solution: 600 inside, here.
-# A second solve with other points shows whether the answer still changes.
+# For given numbers of points, `learn` learns the hyperparameters of the kernel and solves. It draws
+# the same number of points again for validation, and uses both sets in the final solve: 600 in the
+# interior here. Solve again with more points to check the convergence.
 
 # %%
 learned = kp.learn(problem, {"equation": 300, "boundary": 80})
 print("lengthscale", learned.problem.hyperparameters["u"]["lengthscale"])
-finer = kp.solve(learned.problem, {"equation": 1200, "boundary": 160}, seed=1)
-for name, found in (("coarse", learned.solution), ("fine", finer)):
-    largest = np.abs(np.asarray(found["u"](where)) - np.asarray(exact(where))).max()
+refined = kp.solve(learned.problem, {"equation": 1200, "boundary": 160}, seed=1)
+for name, candidate in (("coarse", learned.solution), ("fine", refined)):
+    largest = np.abs(np.asarray(candidate["u"](test_points)) - np.asarray(exact(test_points))).max()
     print(f"{name}: largest error {largest:.1e}")
 
 # %% [markdown]
-# ## What if it goes wrong?
+# ## Detect an inaccurate solution
 #
-# A kernel that is far too wiggly for its points does not give a wrong answer marked as right: the
-# equation is met at the points and not between them, and the result says so.
+# With a lengthscale much shorter than the distance of the points, the equation holds at the
+# collocation points but not at test points. The solution is then not marked as converged:
 
 # %%
-bad = kp.solve(
+inaccurate = kp.solve(
     problem.with_kernels((kp.Gaussian(0.01),)), {"equation": 100, "boundary": 40}, throw=False
 )
-print(bad.converged, "-", bad.reason)
+print(inaccurate.converged, "-", inaccurate.message)
 
 # %% [markdown]
 # Next: [an unknown number from a CSV file](inverse.md), [a shape from a mesh file](shape.md), or
-# [how to read every line of the summary](../your-pde.md#how-to-read-the-diagnostics).
+# [the explanation of the report](../your-pde.md#how-to-read-the-diagnostics).

@@ -1,31 +1,32 @@
 # %% [markdown]
-# # Lesson 2: find an unknown from noisy readings
+# # Lesson 2: estimate an unknown from noisy readings
 #
 # A tracer enters a channel, drifts with the stream, spreads and decays:
 #
 # $$D\,c'' - c' - r\,c = 0, \quad c(0) = 1, \; c(3) = 0.1.$$
 #
-# The speed of the stream is 1. How strongly it spreads, $D = 0.15$, has been measured in the
-# laboratory; how fast it decays, $r$, has not. Thirty wells have been sampled. The file is
-# [wells.csv](wells.csv):
+# The speed of the stream is 1. The diffusion coefficient $D = 0.15$ has been measured in the
+# laboratory, but the decay rate $r$ is unknown. Concentrations were sampled in thirty wells. The
+# file is [wells.csv](wells.csv):
 
 # %%
 import jax
+import pandas
 
 import kernelpde as kp
 
 jax.config.update("jax_enable_x64", True)
 
-wells = kp.read_table("wells.csv")
-print(wells)
+wells = pandas.read_csv("wells.csv").dropna()
+print(wells.describe().round(3))
 
 # %% [markdown]
 # ## The unknown number is part of the problem
 #
-# `Parameter` declares it, with a prior mean and standard deviation that should be generous. The
-# readings are a condition like any other, except that it has `noise`: the standard deviation of one
-# reading. Columns are passed as `data`, and the residual takes them by name. Columns of places come
-# in the order of the coordinates of the domain: `wells.points("t", "x")` for `Box(t=..., x=...)`.
+# `Parameter` declares the unknown number, with a prior mean and standard deviation. Use a wide
+# prior. The readings are a condition with `noise`, the standard deviation of one reading. Pass
+# columns as `data`; the residual receives them by name. Columns of points are in the order of the
+# coordinates of the domain: `wells[["t", "x"]]` for `Box(t=..., x=...)`.
 
 
 # %%
@@ -40,7 +41,7 @@ problem = kp.Problem(
     kp.Condition("outlet", channel["x=3"], lambda x, c: c.value - 0.1),
     kp.Condition(
         "wells",
-        wells.points("x"),
+        wells[["x"]],
         lambda x, c, reading: c.value - reading,
         noise=0.02,
         data={"reading": wells["c"]},
@@ -49,56 +50,57 @@ problem = kp.Problem(
 )
 
 # %% [markdown]
-# ## Learn, then ask how much is known
+# ## Learn, then compute the posterior
 #
-# `learn` finds the lengthscale, the concentration and the rate at once. The factor `1.0` in
-# `1.0 * kp.Gaussian(0.5)` is the prior variance of the concentration, which is learned as well;
-# without it, it is held at 1. `posterior` gives the distribution of everything unknown.
+# `learn` estimates the lengthscale, the concentration and the rate together. The factor `1.0` in
+# `1.0 * kp.Gaussian(0.5)` is the prior variance of the concentration, which is also learned.
+# Without the factor it is fixed at 1. `posterior` computes the distribution of all unknowns.
 
 # %%
 learned = kp.learn(problem, {"transport": 60, "inlet": 1, "outlet": 1})
-known = kp.posterior(learned)
-print(known)
+posterior = kp.posterior(learned)
+print(posterior)
 
 # %%
-rate = known.parameters["r"]
+rate = posterior.parameters["r"]
 low, high = rate.interval()
 print(f"decay rate {rate.mean:.3f} ± {rate.std:.3f}, 95% between {low:.3f} and {high:.3f}")
 
 # %% [markdown]
-# The readings were made with $r = 0.8$. The band in the picture is the 95% interval of the
+# The readings were generated with $r = 0.8$. The band in the plot is the 95% interval of the
 # concentration.
 
 # %%
-figure = known.plot()
+figure = posterior.plot()
 
 # %% [markdown]
-# ## Is the noise what we believe?
+# ## Check the noise level
 #
-# Chi-squared per datum is the mean square of the misfit in units of the noise: near 1 if the noise
-# is right, far above 1 if the model is wrong or the noise larger than stated. With $n$ data it
-# scatters by about $\sqrt{2/n}$, here 0.26. If nobody knows the noise, it can be learned:
-# `noise=kp.LearnedNoise(0.1)` begins with 0.1. Then chi-squared is near 1 by construction and says
-# nothing; compare the noise that was learned with what the instrument should have.
+# Chi-squared per datum is the mean square of the misfit in units of the noise. It is near 1 if the
+# noise level is right, and far above 1 if the model is wrong or the noise larger than specified.
+# Its standard deviation for $n$ data is about $\sqrt{2/n}$, here 0.26. If the noise level is
+# unknown, learn it: `noise=kp.LearnedNoise(0.1)` starts at 0.1. Chi-squared is then near 1 by
+# construction and uninformative. Compare the learned noise with the specification of the instrument
+# instead.
 
 # %%
-print(known.chi_squared)
-loose = problem.with_conditions(
+print(posterior.chi_squared)
+relaxed = problem.with_conditions(
     [
-        kp.Condition(c.name, c.where, c.residual, noise=kp.LearnedNoise(0.1), data=c.data)
+        kp.Condition(c.name, c.region, c.residual, noise=kp.LearnedNoise(0.1), data=c.data)
         if c.name == "wells"
         else c
         for c in problem.conditions
     ]
 )
-again = kp.learn(loose, {"transport": 60, "inlet": 1, "outlet": 1})
-print({k: v for k, v in again.problem.hyperparameters.items() if k != "c"})
+relaxed_result = kp.learn(relaxed, {"transport": 60, "inlet": 1, "outlet": 1})
+print({k: v for k, v in relaxed_result.problem.hyperparameters.items() if k != "c"})
 
 # %% [markdown]
 # ## An unknown function instead of a number
 #
-# A decay rate that differs from place to place is a field, here $r = 1 + s$ with $s$ near zero
-# unless the data say otherwise. It needs no data of its own: its kernel is the prior.
+# A spatially varying decay rate is a field, here $r = 1 + s$ with a prior mean of zero for $s$. It
+# needs no additional data: its kernel is the prior.
 
 
 # %%
@@ -117,6 +119,6 @@ for x in (0.5, 1.5, 2.5):
     print(f"r({x}) = {1 + s:.2f} ± {spread:.2f}")
 
 # %% [markdown]
-# Near the outlet there is little tracer left to decay, and the interval is wide: the data do not
-# know. [Inverse problems and uncertainty](../inverse.md) goes on with outliers, unknown laws such
-# as $k(u)$, sampling, and where to measure next.
+# Near the outlet little tracer is left, so the data are uninformative and the interval is wide. The
+# page [Inverse problems and uncertainty quantification](../inverse.md) explains outliers, unknown
+# laws such as $k(u)$, sampling, and the choice of the next measurement.

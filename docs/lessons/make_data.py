@@ -1,9 +1,9 @@
-"""Make the files that the lessons read: readings of wells, and a mesh with named boundaries.
+"""Create the files of the lessons: readings of wells, and a mesh with named boundaries.
 
     python docs/lessons/make_data.py
 
-needs gmsh. The readings are of the exact solution of D c'' - c' = r c with D = 0.15, r = 0.8,
-c(0) = 1 and c(3) = 0.1, with noise of standard deviation 0.02.
+This requires gmsh. The readings are values of the exact solution of D c'' - c' = r c with D = 0.15,
+r = 0.8, c(0) = 1 and c(3) = 0.1, with noise of standard deviation 0.02.
 """
 
 from pathlib import Path
@@ -14,15 +14,15 @@ HERE = Path(__file__).parent
 
 
 def wells() -> None:
-    diffusion, decay, far, end = 0.15, 0.8, 0.1, 3.0
+    diffusion, decay, outlet, length = 0.15, 0.8, 0.1, 3.0
     root = np.sqrt(1 + 4 * diffusion * decay)
     rates = np.array([1 + root, 1 - root]) / (2 * diffusion)
-    ends = np.stack([np.ones(2), np.exp(rates * end)])
-    weights = np.linalg.solve(ends, np.array([1.0, far]))
+    boundary_values = np.stack([np.ones(2), np.exp(rates * length)])
+    weights = np.linalg.solve(boundary_values, np.array([1.0, outlet]))
     rng = np.random.default_rng(2)
     x = np.sort(rng.uniform(0.1, 2.9, 30))
     c = np.exp(np.outer(x, rates)) @ weights + 0.02 * rng.standard_normal(30)
-    rows = [f"{place:.3f},{value:.4f}" for place, value in zip(x, c, strict=True)]
+    rows = [f"{point:.3f},{value:.4f}" for point, value in zip(x, c, strict=True)]
     (HERE / "wells.csv").write_text("\n".join(["x,c", *rows]) + "\n")
 
 

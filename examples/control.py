@@ -1,7 +1,7 @@
-"""How strong should four heaters be? Optimal control by derivatives through `solve`.
+"""Optimal control of four heaters by derivatives through `solve`.
 
-A room loses heat by radiation, -Δu + u³ = q, and is to have the same temperature at all seats.
-`solve` is differentiated like any other function of JAX; optax does the rest.
+A room loses heat by radiation, -Δu + u³ = q. The temperature should be the same at all seats.
+`jax.grad` differentiates `solve` with respect to the power of the heaters, and optax minimizes.
 """
 
 import jax
@@ -14,7 +14,7 @@ import kernelpde as kp
 jax.config.update("jax_enable_x64", True)
 
 heaters = np.array([[0.2, 0.2], [0.8, 0.2], [0.2, 0.8], [0.8, 0.8]])
-seats, wanted = np.random.default_rng(0).uniform(0.3, 0.9, (30, 2)), 0.7
+seats, target = np.random.default_rng(0).uniform(0.3, 0.9, (30, 2)), 0.7
 
 
 def equation(x, u, power):
@@ -34,18 +34,18 @@ discretization = kp.discretize(problem, {"equation": 200, "walls": 80})
 
 @jax.jit
 @jax.value_and_grad
-def miss(power):
+def mean_squared_error(power):
     solution = kp.solve(discretization, inputs={"power": power})
-    return jnp.mean((solution["u"](seats) - wanted) ** 2)
+    return jnp.mean((solution["u"](seats) - target) ** 2)
 
 
 power, optimizer = jnp.full(4, 5.0), optax.adam(0.5)
 state = optimizer.init(power)
 for step in range(101):
-    value, slope = miss(power)
+    value, gradient = mean_squared_error(power)
     if step % 20 == 0:
-        print(f"step {step:3d}: root mean square miss {np.sqrt(value):.4f}")
-    update, state = optimizer.update(slope, state)
+        print(f"step {step:3d}: root mean square error {np.sqrt(value):.4f}")
+    update, state = optimizer.update(gradient, state)
     power = power + jnp.asarray(update)
 print("power:", np.round(np.asarray(power), 2))
 picture = kp.solve(discretization, inputs={"power": power}).plot("u")

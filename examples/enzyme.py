@@ -1,9 +1,10 @@
-"""How fast is an enzyme? Two numbers whose posterior is far from Gaussian.
+"""Michaelis-Menten kinetics: a posterior that is far from Gaussian.
 
-Michaelis and Menten's law u' = -V u / (K + u), from fifteen values of u early in the reaction. Only
-a combination of V and K is known well: their density is bent, the Gaussian approximation is wrong,
-and `sample` says so. Below, the same likelihood with uniform priors inside of a numpyro model: the
-intervals are others, since what the data leave open is decided by the prior.
+The equation is u' = -V u / (K + u), with fifteen values of u early in the reaction. The data
+determine only a combination of V and K. Their joint density is curved, so the Laplace approximation
+is inaccurate, and `sample` reports it. The second part uses the same likelihood with uniform priors
+in a numpyro model. Its intervals differ, because the prior determines the directions that the data
+do not constrain.
 """
 
 import jax
@@ -20,12 +21,12 @@ SPEED, HALF, NOISE = 1.0, 1.5, 0.02
 
 
 def values(times):
-    """u from K log u + u = 1 - V t, by bisection."""
+    """Return u from K log u + u = 1 - V t, by bisection."""
     low, high = np.full_like(times, 1e-9), np.ones_like(times)
     for _ in range(60):
         middle = 0.5 * (low + high)
-        above = HALF * np.log(middle) + middle > 1 - SPEED * times
-        low, high = np.where(above, low, middle), np.where(above, middle, high)
+        is_high = HALF * np.log(middle) + middle > 1 - SPEED * times
+        low, high = np.where(is_high, low, middle), np.where(is_high, middle, high)
     return low
 
 
@@ -56,7 +57,7 @@ figure = samples.plot()
 
 
 def model():
-    """Both constants with uniform priors."""
+    """Define uniform priors of both constants and the likelihood of the data."""
     speed = numpyro.sample("speed", Uniform(0.2, 5.0))
     half = numpyro.sample("half", Uniform(0.2, 8.0))
     numpyro.factor("data", density.likelihood({"speed": speed, "half": half}))
@@ -64,6 +65,6 @@ def model():
 
 chain = MCMC(NUTS(model, dense_mass=True), num_warmup=300, num_samples=700, progress_bar=False)
 chain.run(jax.random.key(0))
-for name, drawn in chain.get_samples().items():
-    low, middle, high = np.quantile(np.asarray(drawn), [0.025, 0.5, 0.975])
+for name, draws in chain.get_samples().items():
+    low, middle, high = np.quantile(np.asarray(draws), [0.025, 0.5, 0.975])
     print(f"numpyro, uniform prior: {name} {middle:.3g} (95%: {low:.3g} to {high:.3g})")

@@ -1,7 +1,7 @@
-"""A traveling front: reaction against diffusion in space and time.
+"""A traveling front: reaction and diffusion in space-time.
 
-Fisher's equation uₜ = 0.01 uₓₓ + u (1 - u) for a population that spreads into empty land, all of
-space and time solved for at once. The ends are closed.
+Fisher's equation uₜ = 0.01 uₓₓ + u (1 - u) describes a population that spreads into an empty
+region. It is solved in space-time, with no flux through the ends.
 """
 
 import jax

@@ -1,8 +1,8 @@
-"""Where is the leak? An unknown source from a few noisy sensors, with error bars.
+"""Locating a leak: an unknown source from noisy sensors, with credible intervals.
 
-Concentration obeys -Δu = s with an unknown source s, and 40 sensors read u with noise. The source
-is one more field. Its kernel and that of u are learned from the readings, and `posterior` says how
-far to trust the answer.
+The concentration satisfies -Δu = s with an unknown source s, and 40 sensors measure u with noise.
+The source is an additional field. `learn` learns the kernels of both fields from the readings, and
+`posterior` computes the uncertainty of the source.
 """
 
 import jax
@@ -18,15 +18,15 @@ def true_source(points):
 
 
 def series(source, points, modes=40):
-    """The solution of -Δu = s that vanishes on the boundary, by its sine series."""
-    middles = (np.arange(100) + 0.5) / 100
+    """Return the solution of -Δu = s with u = 0 on the boundary, by its sine series."""
+    midpoints = (np.arange(100) + 0.5) / 100
     k = np.arange(1, modes + 1)
-    sines = np.sin(np.pi * k[:, None] * middles)
-    mesh = np.stack(np.meshgrid(middles, middles, indexing="ij"), axis=-1).reshape(-1, 2)
+    sines = np.sin(np.pi * k[:, None] * midpoints)
+    mesh = np.stack(np.meshgrid(midpoints, midpoints, indexing="ij"), axis=-1).reshape(-1, 2)
     load = 4 * sines @ source(mesh).reshape(100, 100) @ sines.T / 100**2
     coefficients = load / (np.pi**2 * (k[:, None] ** 2 + k[None, :] ** 2))
-    at = [np.sin(np.pi * k * points[:, i : i + 1]) for i in range(2)]
-    return np.einsum("ni,ij,nj->n", at[0], coefficients, at[1])
+    factors = [np.sin(np.pi * k * points[:, i : i + 1]) for i in range(2)]
+    return np.einsum("ni,ij,nj->n", factors[0], coefficients, factors[1])
 
 
 def reading(x, u, y):

@@ -1,7 +1,7 @@
-"""A front that steepens: a kernel that learns where the solution is rough.
+"""A steepening front: a kernel with a spatially varying lengthscale.
 
-uₜ + u uₓ = 0.05 uₓₓ steepens a sine into a front at x = 0. The lengthscale of a `Gibbs` kernel is a
-function of place, here a field of bumps; it is learned, and becomes short where the front is.
+The equation uₜ + u uₓ = 0.05 uₓₓ steepens a sine into a front at x = 0. The lengthscale of a
+`Gibbs` kernel is a function of the point, here a sum of bumps. `learn` shortens it near the front.
 """
 
 import jax
@@ -13,7 +13,7 @@ from kernelpde.gallery import ColeHopf
 jax.config.update("jax_enable_x64", True)
 
 strip = kp.Box(t=(0, 1), x=(-1, 1), time="t")
-field = kp.Bumps((0.3, 0.15), ((0.0, 1.0), (-1.0, 1.0)), (3, 9))
+lengthscale = kp.BumpLengthscale((0.3, 0.15), ((0.0, 1.0), (-1.0, 1.0)), (3, 9))
 problem = kp.Problem(
     kp.Condition(
         "equation",
@@ -22,7 +22,7 @@ problem = kp.Problem(
     ),
     kp.Condition("ends", strip.boundary, lambda x, u: u.value),
     kp.Condition("initial", strip.initial, lambda x, u: u.value + jnp.sin(jnp.pi * x[1])),
-    fields=[kp.Field("u", kp.Gibbs(field))],
+    fields=[kp.Field("u", kp.Gibbs(lengthscale))],
 )
 learned = kp.learn(problem, {"equation": 400, "ends": 60, "initial": 60}, max_steps=12, throw=False)
 print(learned.solution)

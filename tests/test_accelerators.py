@@ -13,7 +13,6 @@ import kernelpde as kp
 from kernelpde.gallery import burgers, elliptic
 from kernelpde.learning import Loss, ThetaMap, outer_residual
 from kernelpde.linear_solvers import DenseState
-from kernelpde.problem import linearized
 
 
 def loss_of(example, counts):
@@ -25,12 +24,12 @@ def loss_of(example, counts):
             jnp.ones((block.rows_per_equation, len(residual.nonlinear)))
             for residual, block in zip(problem.residuals, blocks, strict=True)
         )
-        return linearized(problem.residuals, blocks, state)
+        return problem.at_points(blocks).linearize(state)
 
     training, validation = rows(0), rows(1)
     plan = DenseState(kp.Dense(nugget=1e-10, refinement_sweeps=1))
     weights = jnp.ones(len(validation.rhs))
-    parameters = ThetaMap.of(problem.kernels)
+    parameters = ThetaMap.of(problem.prior)
     return Loss(parameters, training, validation, weights, plan, None)
 
 

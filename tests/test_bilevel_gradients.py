@@ -29,7 +29,6 @@ from kernelpde.learning import (
     squared_error,
 )
 from kernelpde.linear_solvers import DenseState
-from kernelpde.problem import linearized
 
 KERNEL = 1.3 * kp.Gaussian([0.25, 0.35]) + kp.Polynomial(2)
 
@@ -56,16 +55,16 @@ def setting(
         fields=[kp.Field("u", kernel)],
     )
     blocks = problem.collocate({"equation": 40, "boundary": 20})
-    rows = linearized(problem.residuals, blocks, state(problem, blocks).jets)
+    rows = problem.at_points(blocks).linearize(state(problem, blocks).jets)
     validation = None
     count = len(rows.rhs)
     if folds is None:
         others = problem.collocate({"equation": 25, "boundary": 10}, seed=1)
-        validation = linearized(problem.residuals, others, state(problem, others, 1).jets)
+        validation = problem.at_points(others).linearize(state(problem, others, 1).jets)
         count = len(validation.rhs)
     weights = jnp.asarray(np.random.default_rng(2).random(count))
     solver = DenseState(kp.Dense(nugget=nugget, refinement_sweeps=0))
-    parameters = ThetaMap.of(problem.kernels)
+    parameters = ThetaMap.of(problem.prior)
     return problem, Loss(
         parameters, rows, validation, weights, solver, regularizer, folds or (), judge
     )
@@ -157,10 +156,10 @@ def test_a_batch_of_starts_has_the_losses_of_each_by_itself():
 def test_inner_map_is_the_representer_formula():
     problem, loss = setting(noise=0.2)
     inner = solve_inner(
-        problem.kernels, loss.training_system, DenseState(kp.Dense(nugget=0.0, refinement_sweeps=0))
+        problem.prior, loss.training_system, DenseState(kp.Dense(nugget=0.0, refinement_sweeps=0))
     )
     union = concatenate(loss.training_system.batches)
-    matrix = np.asarray(gram(problem.kernels, union, union))
+    matrix = np.asarray(gram(problem.prior, union, union))
     expected = np.linalg.solve(
         matrix + np.diag(loss.training_system.variance), loss.training_system.rhs
     )
@@ -172,7 +171,7 @@ def refit(problem, rows, solver, left_out):
     """Predict some rows from all others, with a factorization of its own."""
     union = concatenate(rows.batches)
     kept = np.setdiff1d(np.arange(len(rows.rhs)), left_out)
-    matrix = np.asarray(gram(problem.kernels, union, union))
+    matrix = np.asarray(gram(problem.prior, union, union))
     lifted = (
         matrix + np.diag(rows.variance) + solver.nugget * np.diag(np.diag(matrix) + rows.variance)
     )
@@ -183,7 +182,7 @@ def refit(problem, rows, solver, left_out):
 @pytest.mark.parametrize("noise", [0.0, 0.3])
 def test_folds_from_one_factorization_equal_refits(noise):
     problem, loss = setting(noise=noise, nugget=1e-4)
-    inner = solve_inner(problem.kernels, loss.training_system, loss.solver_state)
+    inner = solve_inner(problem.prior, loss.training_system, loss.solver_state)
     found = fold_residual(inner, FOLDS)
     for fold in FOLDS:
         expected = refit(problem, loss.training_system, loss.solver_state, fold)
@@ -192,7 +191,7 @@ def test_folds_from_one_factorization_equal_refits(noise):
 
 def test_leave_one_out_from_one_factorization_equals_refits():
     problem, loss = setting(nugget=1e-4)
-    inner = solve_inner(problem.kernels, loss.training_system, loss.solver_state)
+    inner = solve_inner(problem.prior, loss.training_system, loss.solver_state)
     found = leave_one_out_residual(inner)
     for i in range(len(found)):
         expected = refit(problem, loss.training_system, loss.solver_state, np.array([i]))
@@ -208,7 +207,7 @@ def test_standardized_folds_are_the_predictive_density_at_its_best_amplitude(fol
         loss = eqx.tree_at(lambda x: x.folds, loss, ())
     rows, solver = loss.training_system, loss.solver_state
     union = concatenate(rows.batches)
-    matrix = np.asarray(gram(problem.kernels, union, union)) + np.diag(rows.variance)
+    matrix = np.asarray(gram(problem.prior, union, union)) + np.diag(rows.variance)
     matrix += solver.nugget * np.diag(np.diag(matrix))
     summed, logdet = 0.0, 0.0
     for fold in folds:
@@ -226,9 +225,7 @@ def test_standardized_folds_are_the_predictive_density_at_its_best_amplitude(fol
 def lifted(problem, loss):
     """P, by NumPy."""
     union = concatenate(loss.training_system.batches)
-    matrix = np.asarray(gram(problem.kernels, union, union)) + np.diag(
-        loss.training_system.variance
-    )
+    matrix = np.asarray(gram(problem.prior, union, union)) + np.diag(loss.training_system.variance)
     return matrix + loss.solver_state.nugget * np.diag(np.diag(matrix))
 
 
@@ -250,7 +247,7 @@ def test_evidence_is_that_of_a_normal_distribution():
     step = 1e-4
     slopes = []
     for e in np.eye(len(theta)):
-        moved = [problem.with_kernels(loss.theta_map.kernels(theta + s * e)) for s in (step, -step)]
+        moved = [problem.with_prior(loss.theta_map.prior(theta + s * e)) for s in (step, -step)]
         up, down = (lifted(p, loss) for p in moved)
         slopes.append(np.linalg.solve(matrix, (up - down) / (2 * step)))
     traces = np.array([np.trace(a) for a in slopes])
@@ -273,13 +270,13 @@ def test_deviations_of_held_out_residuals():
     """Of a conditioned normal distribution, by NumPy."""
     problem, loss = setting(noise=0.3, nugget=1e-4)
     found = prediction_std(
-        problem.kernels, loss.training_system, loss.solver_state, loss.validation_system
+        problem.prior, loss.training_system, loss.solver_state, loss.validation_system
     )
     trained, held = (
         concatenate(rows.batches) for rows in (loss.training_system, loss.validation_system)
     )
-    cross = np.asarray(gram(problem.kernels, trained, held))
-    prior = np.diag(np.asarray(gram(problem.kernels, held, held)))
+    cross = np.asarray(gram(problem.prior, trained, held))
+    prior = np.diag(np.asarray(gram(problem.prior, held, held)))
     known = prior - np.sum(cross * np.linalg.solve(lifted(problem, loss), cross), axis=0)
     expected = np.sqrt(
         np.maximum(known, 1e-4 * prior) + np.asarray(loss.validation_system.variance)

@@ -8,7 +8,7 @@ import pytest
 
 from kernelpde import functionals
 from kernelpde.errors import InputError
-from kernelpde.functionals import Coregionalization, Functionals, StackedFunctionals, Term
+from kernelpde.functionals import Functionals, Prior, StackedFunctionals, Term
 from kernelpde.kernels import (
     BumpLengthscale,
     Gaussian,
@@ -146,7 +146,7 @@ def test_gibbs_gram_is_the_published_formula_differentiated(name, orders):
     kernel = KERNELS[name]
     left, right = batch(4, orders, 1), batch(3, orders[1:], 2)
     expected = direct_gram(gibbs_formula(kernel.lengthscale), left, right)
-    close(gram((kernel,), left, right), expected)
+    close(gram(Prior((kernel,)), left, right), expected)
 
 
 @pytest.mark.parametrize("name", ["warped rational"])
@@ -157,7 +157,7 @@ def test_warped_gram_is_the_kernel_of_warped_points_differentiated(name):
         return kernel.kernel(kernel.warp(x), kernel.warp(y))
 
     left, right = batch(4, HEAT, 1), batch(3, MIXED[1:2], 2)
-    close(gram((kernel,), left, right), direct_gram(function, left, right), 1e-11)
+    close(gram(Prior((kernel,)), left, right), direct_gram(function, left, right), 1e-11)
 
 
 def test_warped_matern_with_a_linear_warp_is_anisotropic():
@@ -165,14 +165,14 @@ def test_warped_matern_with_a_linear_warp_is_anisotropic():
     kernel = Warped(Matern(3.5, 0.7), lambda x: x * jnp.array([2.0, 1 / 3]))
     plain = Matern(3.5, [0.35, 2.1])
     left = batch(5, LAPLACE, 1)
-    close(gram((kernel,), left, left), gram((plain,), left, left))
+    close(gram(Prior((kernel,)), left, left), gram(Prior((plain,)), left, left))
 
 
 @pytest.mark.parametrize("lengthscale", [0.3, [0.3, 0.8]])
 def test_constant_lengthscale_is_the_gaussian(lengthscale):
     kernel = Gibbs(BumpLengthscale(lengthscale, [(0, 1), (0, 1)], (2, 2)))
     left = batch(6, HEAT, 1)
-    close(gram((kernel,), left, left), gram((Gaussian(lengthscale),), left, left))
+    close(gram(Prior((kernel,)), left, left), gram(Prior((Gaussian(lengthscale),)), left, left))
 
 
 @pytest.mark.parametrize("name", ["one lengthscale", "bumps", "warped matern"])
@@ -181,29 +181,32 @@ def test_algebra_agrees_with_nested_partials(name):
     kernel = KERNELS[name]
     left, right = batch(4, HEAT, 1), batch(5, MIXED, 2)
     restricted = kernel.on(0, 1)
-    close(gram((kernel,), left, right), gram((restricted,), left, right), 1e-11)
+    close(gram(Prior((kernel,)), left, right), gram(Prior((restricted,)), left, right), 1e-11)
 
 
 def test_third_order_equations_use_nested_partials():
     kernel = wavy(1, 1)
     orders = (((0,),), ((3,),))
     left, right = batch(4, orders, 1), batch(3, orders, 2)
-    close(gram((kernel,), left, right), direct_gram(gibbs_formula(kernel.lengthscale), left, right))
+    close(
+        gram(Prior((kernel,)), left, right),
+        direct_gram(gibbs_formula(kernel.lengthscale), left, right),
+    )
 
 
 @pytest.mark.parametrize("name", ["one lengthscale", "network", "warped matern"])
 def test_diagonal_products_and_jets(name):
-    kernels = (KERNELS[name],)
+    prior = Prior((KERNELS[name],))
     left, right = batch(7, HEAT, 1), batch(5, LAPLACE, 2)
     vector = jnp.asarray(np.random.default_rng(3).normal(size=5))
-    close(gram_diagonal(kernels, [left]), jnp.diagonal(gram(kernels, left, left)), 1e-11)
-    product = stacked_matvec(kernels, [stack(left)], [stack(right)], vector)
-    close(product, gram(kernels, left, right) @ vector)
+    close(gram_diagonal(prior, [left]), jnp.diagonal(gram(prior, left, left)), 1e-11)
+    product = stacked_matvec(prior, [stack(left)], [stack(right)], vector)
+    close(product, gram(prior, left, right) @ vector)
     terms = (Term(0, ((0, 0),)), Term(0, ((2, 0), (0, 2))))
     unit = [Functionals(left.points, jnp.ones((7, 1)), (term,)) for term in terms]
     weighted = right.scale(vector)
-    expected = [gram(kernels, one, weighted) @ jnp.ones(5) for one in unit]
-    close(jets(kernels, left.points, terms, [weighted]), jnp.stack(expected, axis=1))
+    expected = [gram(prior, one, weighted) @ jnp.ones(5) for one in unit]
+    close(jets(prior, left.points, terms, [weighted]), jnp.stack(expected, axis=1))
 
 
 def stack(functionals):
@@ -239,13 +242,14 @@ def test_derivative_of_products_is_that_of_the_matrix(name, symmetric, repeats):
     direction = jax.tree.map(lambda leaf: jnp.asarray(rng.normal(size=leaf.shape)), learned)
 
     def product(learned, vector):
-        return functionals.stacked_matvec((eqx.combine(learned, rest),), left, right, vector)
+        return functionals.stacked_matvec(Prior((eqx.combine(learned, rest),)), left, right, vector)
 
     def matrix_product(learned, vector):
-        kernels = (eqx.combine(learned, rest),)
+        prior = Prior((eqx.combine(learned, rest),))
         rows = [
             jnp.concatenate(
-                [functionals.gram(kernels, a.batches[0], b.batches[0]) for b in right], axis=1
+                [functionals.gram(prior, a.batches[0], b.batches[0]) for b in right],
+                axis=1,
             )
             for a in left
         ]
@@ -275,17 +279,17 @@ def test_derivative_of_products_is_that_of_the_matrix(name, symmetric, repeats):
 def test_within_sums_scales_mixtures_and_frozen():
     one, two = wavy(), varied_bumps()
     left, right = batch(4, HEAT, 1), batch(3, LAPLACE, 2)
-    parts = [gram((k,), left, right) for k in (one, two, Gaussian(0.4))]
+    parts = [gram(Prior((k,)), left, right) for k in (one, two, Gaussian(0.4))]
     together = 2.0 * (one + 3.0 * two) + Gaussian(0.4)
-    close(gram((together,), left, right), 2 * parts[0] + 6 * parts[1] + parts[2])
-    close(gram((freeze(together),), left, right), 2 * parts[0] + 6 * parts[1] + parts[2])
-    mixed = Coregionalization((one, Gaussian(0.4)), jnp.array([[1.0, 0.5], [-2.0, 0.0]]))
+    close(gram(Prior((together,)), left, right), 2 * parts[0] + 6 * parts[1] + parts[2])
+    close(gram(Prior((freeze(together),)), left, right), 2 * parts[0] + 6 * parts[1] + parts[2])
+    mixed = Prior((one, Gaussian(0.4)), jnp.array([[1.0, 0.5], [-2.0, 0.0]]))
     other = batch(3, LAPLACE, 2, field=1)
     close(gram(mixed, left, other), -2.0 * parts[0])
     vector = jnp.arange(1.0, 4.0)
     close(
-        stacked_matvec((together,), [stack(left)], [stack(right)], vector),
-        gram((together,), left, right) @ vector,
+        stacked_matvec(Prior((together,)), [stack(left)], [stack(right)], vector),
+        gram(Prior((together,)), left, right) @ vector,
     )
 
 
@@ -295,23 +299,26 @@ def test_averages_are_added_up():
     wide = Functionals(wide.points, wide.coefficients, wide.terms, 3)
     right = batch(4, LAPLACE, 2)
     local = Functionals(wide.points, wide.coefficients, wide.terms)
-    expected = gram((kernel,), local, right).reshape(2, 3, 4).sum(1)
-    close(gram((kernel,), wide, right), expected)
+    expected = gram(Prior((kernel,)), local, right).reshape(2, 3, 4).sum(1)
+    close(gram(Prior((kernel,)), wide, right), expected)
     vector = jnp.arange(1.0, 5.0)
-    found = stacked_matvec((kernel,), [stack(wide), stack(right)], [stack(right)], vector)
+    found = stacked_matvec(Prior((kernel,)), [stack(wide), stack(right)], [stack(right)], vector)
     close(found[:2], expected @ vector)
     close(
-        stacked_matvec((kernel,), [stack(right)], [stack(wide)], vector[:2]),
+        stacked_matvec(Prior((kernel,)), [stack(right)], [stack(wide)], vector[:2]),
         expected.T @ vector[:2],
     )
-    close(gram_diagonal((kernel,), [wide]), jnp.diagonal(gram((kernel,), wide, wide)))
+    close(gram_diagonal(Prior((kernel,)), [wide]), jnp.diagonal(gram(Prior((kernel,)), wide, wide)))
 
 
 def test_three_dimensions():
     kernel = wavy(3, 3)
     orders = (((0, 0, 0),), ((2, 0, 0), (0, 2, 0), (0, 0, 2)), ((1, 0, 1),))
     left, right = batch(3, orders, 1), batch(2, orders, 2)
-    close(gram((kernel,), left, right), direct_gram(gibbs_formula(kernel.lengthscale), left, right))
+    close(
+        gram(Prior((kernel,)), left, right),
+        direct_gram(gibbs_formula(kernel.lengthscale), left, right),
+    )
 
 
 def test_network_has_the_published_number_of_parameters():
@@ -335,7 +342,7 @@ def test_around_a_constant(field):
 
 def test_refusals():
     with pytest.raises(InputError, match="one per coordinate, 2; got shape"):
-        gram((Gibbs(lambda x: jnp.ones(3)),), batch(2, HEAT, 1), batch(2, HEAT, 1))
+        gram(Prior((Gibbs(lambda x: jnp.ones(3)),)), batch(2, HEAT, 1), batch(2, HEAT, 1))
     with pytest.raises(InputError, match="cannot be made periodic"):
         bind_coordinates(wavy(), ["t", "x"]).make_periodic((None, 1.0))
     with pytest.raises(InputError, match="one interval and one positive number"):

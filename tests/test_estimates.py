@@ -183,7 +183,7 @@ def test_an_accuracy_is_reached(accuracy):
     assert solution.converged
     assert solution.error_estimate["u"].rms <= accuracy
     assert true_error(solution) <= 2 * accuracy
-    assert solution.problem.num_rows(solution.point_sets) < 700
+    assert solution.problem.at_points(solution.point_sets).num_rows < 700
 
 
 def test_an_accuracy_of_two_fields_on_a_line():
@@ -263,11 +263,11 @@ def test_what_is_not_reached_is_said():
     assert not solution.converged
     assert "1e-09 requested, not reached" in str(solution)
     levels = re.findall(r"(\d+) rows (\de-\d+)", str(solution))
-    rows = solution.problem.num_rows(solution.point_sets)
+    rows = solution.problem.at_points(solution.point_sets).num_rows
     assert len(levels) > 1
     assert (str(rows), f"{solution.error_estimate['u'].rms:.0e}") in levels
     assert 0.1 < ratio(solution, corner) < 20
-    assert solution.problem.num_rows(solution.point_sets) <= 400
+    assert solution.problem.at_points(solution.point_sets).num_rows <= 400
     rest = kp.solve(problem, accuracy=kp.Accuracy(1e-9, max_seconds=1e-3), throw=False)
     assert "longer than 0.001 s (max_seconds)" in str(rest)
 

@@ -11,6 +11,7 @@ import pytest
 import kernelpde as kp
 from kernelpde.functionals import (
     Functionals,
+    Prior,
     StackedFunctionals,
     Term,
     block_gram,
@@ -27,7 +28,7 @@ VALUE = Term(0, ((0, 0),))
 LAPLACIAN = Term(0, ((2, 0), (0, 2)))
 SLOPE = Term(0, ((1, 0),))
 OTHER = Term(1, ((0, 0),))
-KERNELS = (kp.Gaussian(0.4), kp.Matern(3.5, 0.6))
+PRIOR = Prior((kp.Gaussian(0.4), kp.Matern(3.5, 0.6)))
 
 
 def batch(count, terms, seed):
@@ -81,13 +82,13 @@ def test_gram_is_the_functionals_applied_to_the_kernel_twice():
         for j in range(len(right))
     ]
     np.testing.assert_allclose(
-        gram(kernels, left, right), np.stack(expected, axis=1), rtol=1e-10, atol=1e-10
+        gram(Prior(kernels), left, right), np.stack(expected, axis=1), rtol=1e-10, atol=1e-10
     )
 
 
 def test_gram_is_symmetric_and_positive_definite():
     functionals = batch(40, [VALUE, LAPLACIAN, SLOPE, OTHER], 2)
-    matrix = np.asarray(gram(KERNELS, functionals, functionals))
+    matrix = np.asarray(gram(PRIOR, functionals, functionals))
     np.testing.assert_allclose(matrix, matrix.T, rtol=1e-13, atol=1e-13 * np.abs(matrix).max())
     scale = 1 / np.sqrt(np.diag(matrix))
     assert np.linalg.eigvalsh(scale[:, None] * matrix * scale).min() > -1e-13
@@ -97,19 +98,21 @@ def test_blocks_and_union_are_the_same_matrix():
     batches = (batch(30, [VALUE, LAPLACIAN], 3), batch(20, [OTHER], 4), batch(25, [SLOPE], 5))
     union = concatenate(batches)
     np.testing.assert_allclose(
-        block_gram(KERNELS, batches), gram(KERNELS, union, union), rtol=1e-12, atol=1e-12
+        block_gram(PRIOR, batches), gram(PRIOR, union, union), rtol=1e-12, atol=1e-12
     )
     np.testing.assert_allclose(
-        gram_diagonal(KERNELS, [union]), np.diag(gram(KERNELS, union, union)), rtol=1e-13
+        gram_diagonal(PRIOR, [union]),
+        np.diag(gram(PRIOR, union, union)),
+        rtol=1e-13,
     )
 
 
 def test_gathered_blocks_under_vmap():
     functionals = batch(50, [VALUE, LAPLACIAN, OTHER], 6)
-    whole = np.asarray(gram(KERNELS, functionals, functionals))
+    whole = np.asarray(gram(PRIOR, functionals, functionals))
     rng = np.random.default_rng(7)
     rows, columns = rng.integers(0, 50, (12, 6)), rng.integers(0, 50, (12, 4))
-    blocks = jax.jit(jax.vmap(lambda a, b: gram(KERNELS, functionals[a], functionals[b])))(
+    blocks = jax.jit(jax.vmap(lambda a, b: gram(PRIOR, functionals[a], functionals[b])))(
         jnp.asarray(rows), jnp.asarray(columns)
     )
     expected = np.stack([whole[np.ix_(a, b)] for a, b in zip(rows, columns, strict=True)])
@@ -121,8 +124,8 @@ def test_products_do_not_depend_on_the_tiles(memory):
     left = (stack(37, [VALUE, LAPLACIAN], ((0, 1),), 8),)
     right = (stack(23, [VALUE, SLOPE, OTHER], ((0, 1, 2),), 9),)
     vector = jnp.asarray(np.random.default_rng(10).standard_normal(23))
-    expected = gram(KERNELS, left[0].batches[0], right[0].batches[0]) @ vector
-    products = stacked_matvec(KERNELS, left, right, vector, memory=memory)
+    expected = gram(PRIOR, left[0].batches[0], right[0].batches[0]) @ vector
+    products = stacked_matvec(PRIOR, left, right, vector, memory=memory)
     np.testing.assert_allclose(products, expected, rtol=1e-12, atol=1e-12)
 
 
@@ -131,10 +134,10 @@ def test_jets_are_products_with_evaluation_functionals():
     points = jnp.asarray(np.random.default_rng(13).random((21, 2)))
     terms = (VALUE, SLOPE, OTHER)
     union = concatenate(parts)
-    expected = [gram(KERNELS, point_functionals(points, t), union).sum(axis=1) for t in terms]
+    expected = [gram(PRIOR, point_functionals(points, t), union).sum(axis=1) for t in terms]
     for memory in (2_000, 10**9):
         np.testing.assert_allclose(
-            evaluate_jets(KERNELS, points, terms, parts, memory=memory),
+            evaluate_jets(PRIOR, points, terms, parts, memory=memory),
             np.stack(expected, axis=1),
             rtol=1e-11,
             atol=1e-11,
@@ -161,10 +164,10 @@ def test_products_of_stacks_are_those_of_their_rows(equations):
         concatenate([batch for part in parts for batch in part.batches]) for parts in (left, right)
     )
     vector = jnp.asarray(np.random.default_rng(5).standard_normal(len(columns)))
-    expected = gram(KERNELS, rows, columns) @ vector
+    expected = gram(PRIOR, rows, columns) @ vector
     for memory in (4_000, 10**9):
         np.testing.assert_allclose(
-            stacked_matvec(KERNELS, left, right, vector, memory=memory),
+            stacked_matvec(PRIOR, left, right, vector, memory=memory),
             expected,
             rtol=1e-11,
             atol=1e-11,
@@ -192,9 +195,9 @@ f = StackedFunctionals(
 )
 v = jnp.asarray(rng.standard_normal(n))
 kernels = (kp.Gaussian(0.2),)
-product = np.asarray(jax.jit(lambda f, v: stacked_matvec(kernels, (f,), (f,), v))(f, v))
+product = np.asarray(jax.jit(lambda f, v: stacked_matvec(Prior(kernels), (f,), (f,), v))(f, v))
 (rows,) = f.batches
-check = np.asarray(gram(kernels, rows[:50], rows) @ v)
+check = np.asarray(gram(Prior(kernels), rows[:50], rows) @ v)
 assert np.allclose(product[:50], check, rtol=1e-9, atol=1e-9 * np.abs(check).max())
 # The peak that Linux reports in rusage begins with the size of the process that started this one.
 status = pathlib.Path("/proc/self/status")

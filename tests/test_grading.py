@@ -190,7 +190,7 @@ def test_an_accuracy_in_an_l_shape(tmp_path):
     error = np.linalg.norm(np.asarray(solution["u"](places)) - known) / np.linalg.norm(known)
     assert error < 1e-3
     assert 0.5 < solution.error_estimate["u"].rms / error < 10
-    assert solution.problem.num_rows(solution.point_sets) < 3000
+    assert solution.problem.at_points(solution.point_sets).num_rows < 3000
     kp.save_solution(tmp_path / "corner.npz", solution)
     again = kp.load_solution(tmp_path / "corner.npz", solution.problem)
     np.testing.assert_array_equal(again["u"](places), solution["u"](places))
@@ -212,7 +212,7 @@ def test_an_accuracy_outside_of_a_small_hole():
     error = np.linalg.norm(np.asarray(solution["u"](places)) - known) / np.linalg.norm(known)
     assert error < 1e-4
     assert 0.5 < solution.error_estimate["u"].rms / error < 10
-    assert solution.problem.num_rows(solution.point_sets) < 2000
+    assert solution.problem.at_points(solution.point_sets).num_rows < 2000
 
 
 @pytest.mark.parametrize("rows", [pytest.param(1, id="700 rows"), pytest.param(2, id="1400 rows")])

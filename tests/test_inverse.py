@@ -6,7 +6,7 @@ import pytest
 from scipy.stats import multivariate_normal
 
 import kernelpde as kp
-from kernelpde.functionals import Functionals, Term, gram, gram_diagonal, point_functionals
+from kernelpde.functionals import Functionals, Prior, Term, gram, gram_diagonal, point_functionals
 from kernelpde.learning import (
     Loss,
     ThetaMap,
@@ -19,7 +19,7 @@ from kernelpde.learning import (
     with_large_state_variance,
 )
 from kernelpde.linear_solvers import DenseState
-from kernelpde.problem import coordinate_extents, linearized
+from kernelpde.problem import coordinate_extents
 from kernelpde.solution import nugget_misfit, squared_norm
 
 LINE = kp.Box(x=(0, 1))
@@ -81,7 +81,7 @@ def test_quadrature_is_exact_for_polynomials():
 
 def test_gram_of_averages_is_the_average_of_the_gram():
     rng = np.random.default_rng(0)
-    kernels = (1.3 * kp.Gaussian([0.4, 0.6]), kp.Matern(2.5, 0.7))
+    prior = Prior((1.3 * kp.Gaussian([0.4, 0.6]), kp.Matern(2.5, 0.7)))
     local = Functionals(
         jnp.asarray(rng.random((12, 2))),
         jnp.asarray(rng.standard_normal((12, 2))),
@@ -90,14 +90,16 @@ def test_gram_of_averages_is_the_average_of_the_gram():
     wide = Functionals(local.points, local.coefficients, local.terms, 4)
     other = point_functionals(jnp.asarray(rng.random((5, 2))), Term(0, ((0, 0),)))
     groups = np.kron(np.eye(3), np.ones(4))
-    full = np.asarray(gram(kernels, local, local))
-    np.testing.assert_allclose(gram(kernels, wide, wide), groups @ full @ groups.T, rtol=1e-12)
+    full = np.asarray(gram(prior, local, local))
+    np.testing.assert_allclose(gram(prior, wide, wide), groups @ full @ groups.T, rtol=1e-12)
     np.testing.assert_allclose(
-        gram(kernels, wide, other), groups @ np.asarray(gram(kernels, local, other)), rtol=1e-12
+        gram(prior, wide, other),
+        groups @ np.asarray(gram(prior, local, other)),
+        rtol=1e-12,
     )
     np.testing.assert_allclose(
-        gram_diagonal(kernels, [wide, other]),
-        np.concatenate([np.diag(groups @ full @ groups.T), np.diag(gram(kernels, other, other))]),
+        gram_diagonal(prior, [wide, other]),
+        np.concatenate([np.diag(groups @ full @ groups.T), np.diag(gram(prior, other, other))]),
         rtol=1e-12,
     )
     with pytest.raises(TypeError, match="one batch"):
@@ -123,13 +125,13 @@ def darcy_like(noise=0.05):
         jnp.asarray(rng.standard_normal((len(b.points), len(r.nonlinear))))
         for r, b in zip(problem.residuals, blocks, strict=True)
     )
-    return problem, linearized(problem.residuals, blocks, entries)
+    return problem, problem.at_points(blocks).linearize(entries)
 
 
 @pytest.mark.parametrize("noise", [0.05, kp.LearnedNoise(0.05)])
 def test_predictive_density_equals_refits_and_has_its_gradient(noise):
     problem, rows = darcy_like(noise)
-    parameters = ThetaMap.of(problem.kernels, problem.noises)
+    parameters = ThetaMap.of(problem.prior, problem.noises)
     plan = DenseState(kp.Dense(nugget=1e-8, refinement_sweeps=0))
     loss = Loss(parameters, rows, None, jnp.ones(0), plan, None, data=(0,))
     theta = parameters.vector
@@ -137,7 +139,7 @@ def test_predictive_density_equals_refits_and_has_its_gradient(noise):
 
     # Refit without each datum.
     batches = rows.batches
-    matrix = np.block([[np.asarray(gram(problem.kernels, a, b)) for b in batches] for a in batches])
+    matrix = np.block([[np.asarray(gram(problem.prior, a, b)) for b in batches] for a in batches])
     diagonal = np.diag(matrix) + np.asarray(rows.variance)
     matrix = matrix + np.diag(np.asarray(rows.variance) + 1e-8 * diagonal)
     target, total = np.asarray(rows.rhs), 0.0
@@ -192,7 +194,7 @@ def test_noise_is_learned_from_data():
 def test_the_weak_prior_is_where_it_says():
     problem, _ = darcy_like(kp.LearnedNoise(0.05))
     blocks = problem.collocate({"equation": 12, "ends": 2})
-    parameters = ThetaMap.of(problem.kernels, problem.noises)
+    parameters = ThetaMap.of(problem.prior, problem.noises)
     extents = coordinate_extents(blocks)
     by_domain, as_given = (weak_prior(parameters, extents, which) for which in (True, False))
     # Lengthscale and variance of u, those of a, noise.
@@ -218,17 +220,17 @@ def test_states_are_left_free():
     noise = np.asarray(blocks[problem.condition_index("data")].noise)
     np.testing.assert_allclose(1e-6 * less, 0.1 * np.mean(noise**2), rtol=1e-10)
     # As much as that or more stays, and so does what is held or has no variance.
-    a = problem.kernels[1]
+    a = problem.prior.kernels[1]
     for kernel in (1e8 * kp.Gaussian(0.3), kp.kernels.freeze(0.5 * kp.Gaussian(0.3))):
         given = problem.with_kernels((kernel, a))
         kept = with_large_state_variance(given, blocks, 1e-10)
         u = point_functionals(blocks[0].points, Term(0, ((0,),)))
-        now, before = (gram_diagonal(p.kernels, [u]) for p in (kept, given))
+        now, before = (gram_diagonal(p.prior, [u]) for p in (kept, given))
         np.testing.assert_array_equal(now, before)
     # Where nothing else is unknown, u itself is what is to be found.
     alone = kp.Problem(problem.conditions[0], fields=[kp.Field("u", 0.5 * kp.Gaussian(0.3))])
     assert state_fields(alone) == ()
-    parameters = ThetaMap.of(problem.kernels, ())
+    parameters = ThetaMap.of(problem.prior, ())
     held = weak_prior(parameters, coordinate_extents(blocks), pinned_variance_fields=(0,))
     np.testing.assert_allclose(held.sigma, [0.35, 0.1, 0.35, 2.0])
 
@@ -314,7 +316,7 @@ def test_a_kernel_of_a_state_that_is_too_smooth_is_seen_and_mended():
     assert not found.warnings
     assert covered(found) >= 0.9
     # What is held fixed by the user stays where it is.
-    kernels = wavy(0.2).kernels
+    kernels = wavy(0.2).prior.kernels
     frozen = wavy(0.2).with_kernels((kp.kernels.freeze(kernels[0]), kernels[1]))
     kept = kp.learn(frozen, counts, throw=False).problem.hyperparameters["u"]
     assert not kept

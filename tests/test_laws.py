@@ -9,6 +9,7 @@ import kernelpde as kp
 from kernelpde.functionals import (
     Functionals,
     LawArgument,
+    Prior,
     Term,
     evaluate_jets,
     gram,
@@ -101,13 +102,15 @@ def test_gram_of_fields_and_laws():
     s = np.sqrt(5) * np.abs(nodes[:, None] - nodes) / 0.7
     law = 2.0 * (1 + s + s**2 / 3) * np.exp(-s)
     expected = np.outer(c[:, 0], c[:, 0]) * field + c[:, 1:] @ law @ c[:, 1:].T
-    np.testing.assert_allclose(gram(kernels, batch, batch), expected, atol=1e-12)
-    np.testing.assert_allclose(gram_diagonal(kernels, [batch]), np.diag(expected), atol=1e-12)
+    np.testing.assert_allclose(gram(Prior(kernels), batch, batch), expected, atol=1e-12)
+    np.testing.assert_allclose(
+        gram_diagonal(Prior(kernels), [batch]), np.diag(expected), atol=1e-12
+    )
     # Averages over two points each, and entries of an expansion.
     pairs = Functionals(batch.points, batch.coefficients, terms, 2)
     summed = expected.reshape(3, 2, 3, 2).sum((1, 3))
-    np.testing.assert_allclose(gram(kernels, pairs, pairs), summed, atol=1e-12)
-    entries = evaluate_jets(kernels, batch.points, terms, [batch])
+    np.testing.assert_allclose(gram(Prior(kernels), pairs, pairs), summed, atol=1e-12)
+    entries = evaluate_jets(Prior(kernels), batch.points, terms, [batch])
     np.testing.assert_allclose(entries[:, 1:], np.tile(law @ c[:, 1:].sum(0), (6, 1)), atol=1e-11)
     # The general route through derivatives of kernels gives the same.
     held = (kernels[0], kp.freeze(kernels[1]))

@@ -303,7 +303,7 @@ def test_many_rows_are_thinned_to_compare_starts():
         state = compare_starts(task, init(task), most, 300)
         found.append((float(state.theta[0]), state.factorizations))
     small = subsample(task, 300 / 820)
-    assert problem.num_rows(small.point_sets) == pytest.approx(300, abs=2)
+    assert problem.at_points(small.point_sets).num_rows == pytest.approx(300, abs=2)
     assert found[0][1] == found[1][1]
     assert abs(found[0][0] - found[1][0]) < 0.8
     assert found[1][0] > np.log(0.05)

@@ -6,8 +6,8 @@ import pytest
 
 import kernelpde as kp
 from kernelpde.functionals import (
-    Coregionalization,
     Functionals,
+    Prior,
     StackedFunctionals,
     Term,
     block_gram,
@@ -30,12 +30,12 @@ def batch(field, order, count, seed):
 
 
 def test_covariances_are_those_of_the_mixed_functions():
-    mixed = Coregionalization(LATENTS, jnp.asarray(MIXING))
+    mixed = Prior(LATENTS, jnp.asarray(MIXING))
     for f in (0, 1):
         for g in (0, 1):
             left, right = batch(f, 2, 5, 1), batch(g, 1, 4, 2)
             expected = sum(
-                MIXING[f, q] * MIXING[g, q] * gram((kernel,), _alone(left), _alone(right))
+                MIXING[f, q] * MIXING[g, q] * gram(Prior((kernel,)), _alone(left), _alone(right))
                 for q, kernel in enumerate(LATENTS)
             )
             np.testing.assert_allclose(gram(mixed, left, right), expected, rtol=1e-12, atol=1e-12)
@@ -48,13 +48,13 @@ def _alone(functionals):
 
 def test_no_mixing_is_independence():
     both = [batch(0, 0, 6, 1), batch(1, 2, 5, 2)]
-    mixed = Coregionalization(LATENTS, jnp.eye(2))
-    np.testing.assert_allclose(block_gram(mixed, both), block_gram(LATENTS, both))
+    mixed = Prior(LATENTS, jnp.eye(2))
+    np.testing.assert_allclose(block_gram(mixed, both), block_gram(Prior(LATENTS), both))
     v = jnp.arange(5.0)
     rows = both[1]
     stacks = (StackedFunctionals(rows.points, rows.coefficients[:, None], rows.terms, ((0,),)),)
     np.testing.assert_allclose(
-        stacked_matvec(mixed, stacks, stacks, v), gram(LATENTS, rows, rows) @ v, rtol=1e-10
+        stacked_matvec(mixed, stacks, stacks, v), gram(Prior(LATENTS), rows, rows) @ v, rtol=1e-10
     )
 
 

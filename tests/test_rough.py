@@ -24,7 +24,6 @@ from kernelpde.learning import (
     with_varying_lengthscales,
 )
 from kernelpde.linear_solvers import DenseState
-from kernelpde.problem import linearized
 
 
 def small_loss(kernel):
@@ -37,13 +36,13 @@ def small_loss(kernel):
             jnp.asarray(np.random.default_rng(seed).normal(size=(len(b.points), len(r.nonlinear))))
             for r, b in zip(problem.residuals, blocks, strict=True)
         )
-        return linearized(problem.residuals, blocks, state)
+        return problem.at_points(blocks).linearize(state)
 
     training = rows({"equation": 40, "ends": 8, "initial": 10}, 0)
     validation = rows({"equation": 30, "ends": 6, "initial": 8}, 1)
     weights = jnp.asarray(np.random.default_rng(2).uniform(0.5, 1.0, len(validation.rhs)))
     solver = DenseState(kp.Dense(nugget=1e-8, refinement_sweeps=0))
-    return Loss(ThetaMap.of(problem.kernels), training, validation, weights, solver, None)
+    return Loss(ThetaMap.of(problem.prior), training, validation, weights, solver, None)
 
 
 def bumps():

@@ -33,7 +33,6 @@ from kernelpde.linear_solvers import (
     make_pattern,
     precision_times,
 )
-from kernelpde.problem import linearized
 
 GAUSSIAN = elliptic(0.3)
 MATERN = elliptic(kernel=kp.Matern(3.5, 0.3))
@@ -45,16 +44,16 @@ def near_solution(example, points, seed):
     blocks = problem.collocate(points, seed=seed)
     exact = 0.99 * example.references["u"](np.asarray(blocks[0].points))
     entries = (jnp.asarray(exact)[:, None], jnp.zeros((len(blocks[1].points), 0)))
-    return blocks, linearized(problem.residuals, blocks, entries)
+    return blocks, problem.at_points(blocks).linearize(entries)
 
 
 def loss_with(example, solver, points):
     problem = example.problem
     blocks, rows = near_solution(example, points, 0)
     others, validation = near_solution(example, {"equation": 60, "boundary": 20}, 1)
-    plan = choose_solver(solver, problem.kernels, problem.residuals, blocks).solver_state
+    plan = choose_solver(solver, problem.at_points(blocks)).solver_state
     weights = jnp.asarray(np.r_[np.full(60, 1e-2), np.ones(20)])
-    parameters = ThetaMap.of(problem.kernels)
+    parameters = ThetaMap.of(problem.prior)
     near = plan.neighbors(others)
     return Loss(parameters, rows, validation, weights, plan, None, neighbor_groups=near)
 
@@ -99,12 +98,12 @@ def test_low_rank_with_noise_and_damping_minimizes_what_it_should():
     """z = T⁻¹ (b - Φu) must give u back: u = κ(·, Φ) z on the rows, up to the nugget."""
     problem = GAUSSIAN.problem
     blocks, rows = near_solution(GAUSSIAN, {"equation": 400, "boundary": 80}, 0)
-    plan = choose_solver(kp.LowRank(1e-8), problem.kernels, problem.residuals, blocks).solver_state
+    plan = choose_solver(kp.LowRank(1e-8), problem.at_points(blocks)).solver_state
     noise = jnp.asarray(np.random.default_rng(0).uniform(0.1, 1.0, 480))
     noisy_rows = replace(rows, variance=noise)
-    few = jax.jit(lambda b: plan.solve(problem.kernels, replace(noisy_rows, rhs=b)))(rows.rhs)
+    few = jax.jit(lambda b: plan.solve(problem.prior, replace(noisy_rows, rhs=b)))(rows.rhs)
     dense = DenseState(kp.Dense(1e-8, refinement_sweeps=0))
-    all_ = dense.solve(problem.kernels, noisy_rows)
+    all_ = dense.solve(problem.prior, noisy_rows)
     size = float(jnp.max(jnp.abs(all_.row_values)))
     np.testing.assert_allclose(few.row_values, all_.row_values, atol=1e-6 * size)
     assert float(few.norm_squared) == pytest.approx(float(all_.norm_squared), rel=1e-5)
@@ -113,11 +112,11 @@ def test_low_rank_with_noise_and_damping_minimizes_what_it_should():
 def test_low_rank_refuses_what_it_cannot_do():
     rough, blocks = MATERN.problem, MATERN.problem.collocate({"equation": 3000, "boundary": 200})
     with pytest.raises(kp.InputError, match="not smooth enough"):
-        choose_solver(kp.LowRank(), rough.kernels, rough.residuals, blocks)
+        choose_solver(kp.LowRank(), rough.at_points(blocks))
     smooth = GAUSSIAN.problem
     blocks = smooth.collocate({"equation": 500, "boundary": 100})
     with pytest.raises(kp.RankError, match="rows per inducing functional"):
-        choose_solver(kp.LowRank(), smooth.kernels, smooth.residuals, blocks, learning=True)
+        choose_solver(kp.LowRank(), smooth.at_points(blocks), learning=True)
 
 
 def test_learning_at_low_rank_ends_where_its_derivatives_would():
@@ -142,7 +141,7 @@ def test_learning_at_low_rank_ends_where_its_derivatives_would():
     def follows(lengthscale):
         problem = elliptic(lengthscale).problem
         blocks = problem.collocate(points)
-        choose_solver(kp.LowRank(1e-6), problem.kernels, problem.residuals, blocks, learning=True)
+        choose_solver(kp.LowRank(1e-6), problem.at_points(blocks), learning=True)
 
     follows(kept)
     with pytest.raises(kp.RankError):
@@ -154,7 +153,7 @@ def test_automatic_choice_follows_size_and_rank():
         problem = example.problem
         blocks = problem.collocate(points)
         solver = kp.Automatic(1e-6, **limits)
-        return choose_solver(solver, problem.kernels, problem.residuals, blocks)
+        return choose_solver(solver, problem.at_points(blocks))
 
     points = {"equation": 2300, "boundary": 200}
     assert isinstance(plan_for(GAUSSIAN, points).solver_state, DenseState)
@@ -202,20 +201,20 @@ def small():
     """A Gram matrix, and its factor with a pattern that sees everything."""
     problem = MATERN.problem
     blocks = problem.collocate({"equation": 150, "boundary": 40})
-    plan = kp.Sparse().init(problem.kernels, problem.residuals, blocks)
+    plan = kp.Sparse().init(problem.at_points(blocks))
     count = plan.pattern.padding_index
     points = np.asarray(plan.functionals.points)[:-1]
     some = np.random.default_rng(0).permutation(count)
     groups = [Level(some[:64], 1.0), Level(some[64:], 1.0)]
     pattern = make_pattern(points, groups, 10.0)
-    matrix = np.asarray(gram(problem.kernels, plan.functionals, plan.functionals))[:-1, :-1]
+    matrix = np.asarray(gram(problem.prior, plan.functionals, plan.functionals))[:-1, :-1]
     return problem, plan, pattern, matrix
 
 
 def test_a_factor_that_sees_everything_is_exact(small):
     problem, plan, pattern, matrix = small
     nothing = jnp.zeros(len(matrix) + 1)
-    factor = factorize_sparse(problem.kernels, plan.functionals, nothing, 1e-13, pattern)
+    factor = factorize_sparse(problem.prior, plan.functionals, nothing, 1e-13, pattern)
     vector = np.random.default_rng(0).standard_normal(len(matrix))
     longer = jnp.asarray(np.r_[vector, 0.0])
     np.testing.assert_allclose(factor.covariance_times(longer)[:-1], matrix @ vector, atol=1e-6)
@@ -320,14 +319,14 @@ def noisy():
         else jnp.zeros((len(b.points), 0))
         for r, b in zip(problem.residuals, blocks, strict=True)
     )
-    return problem, blocks, linearized(problem.residuals, blocks, entries)
+    return problem, blocks, problem.at_points(blocks).linearize(entries)
 
 
 def density_with(noisy, solver):
     problem, blocks, rows = noisy
     learned = problem.with_noises((None, None, jnp.log(jnp.asarray(1e-3))))
-    plan = choose_solver(solver, problem.kernels, problem.residuals, blocks).solver_state
-    parameters = ThetaMap.of(learned.kernels, learned.noises)
+    plan = choose_solver(solver, problem.at_points(blocks)).solver_state
+    parameters = ThetaMap.of(learned.prior, learned.noises)
     return Loss(parameters, rows, None, jnp.ones(0), plan, None, data=(2,), neighbor_groups=())
 
 
@@ -358,11 +357,11 @@ def test_standard_deviations_at_low_rank_are_those_of_dense(noisy):
         Functionals(jnp.asarray(np.random.default_rng(n).random((7, 2))), jnp.ones((7, 1)), (term,))
         for n, term in enumerate((Term(0, ((0, 0),)), Term(1, ((1, 0),))))
     )
-    found, arguments = [], (problem.kernels, rows)
+    found, arguments = [], (problem.prior, rows)
 
     @eqx.filter_jit
     def conditioned(plan):
-        solved = plan.solve(problem.kernels, rows)
+        solved = plan.solve(problem.prior, rows)
         return (
             jnp.sqrt(solved.variance(*arguments, left)),
             jnp.sqrt(solved.variance(*arguments, right)),
@@ -372,7 +371,7 @@ def test_standard_deviations_at_low_rank_are_those_of_dense(noisy):
         )
 
     for solver in (kp.LowRank(1e-8), kp.Dense(1e-8, 1e-6, 0)):
-        plan = choose_solver(solver, problem.kernels, problem.residuals, blocks).solver_state
+        plan = choose_solver(solver, problem.at_points(blocks)).solver_state
         found.append(conditioned(plan))
     for few, dense in zip(*(f[:4] for f in found), strict=True):
         np.testing.assert_allclose(few, dense, rtol=1e-2, atol=5e-3 * np.max(np.abs(dense)))
@@ -399,7 +398,7 @@ def test_time_is_estimated_before_a_large_solve(caplog):
     assert "Estimated time per step" in caplog.text
     assert "rank" in solution.linear_solver_message
     problem = GAUSSIAN.problem
-    choice = choose_solver(kp.Automatic(), problem.kernels, problem.residuals, solution.point_sets)
+    choice = choose_solver(kp.Automatic(), problem.at_points(solution.point_sets))
     assert isinstance(choice.solver_state, LowRankState)
     rank = len(choice.solver_state.stack.points)
     assert choice.seconds == pytest.approx(3 * 6300 * rank**2 / flops_per_second(), rel=0.5)

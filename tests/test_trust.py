@@ -298,7 +298,7 @@ def test_lengthscales_that_rounding_does_not_allow_are_shortened(peclet, seed):
     relative = np.sqrt(np.mean(error**2) / np.mean(exact**2))
     # Residuals between points may be small where errors are not: the estimated error tells.
     assert relative < 0.1 or (peclet > 200 and not learned.converged)
-    assert learned.problem.kernels == learned.solution.problem.kernels
+    assert learned.problem.prior == learned.solution.problem.prior
 
 
 @pytest.mark.parametrize("ends", [(1.0, 2.0), (3.0, 3.0), (-2e-5, 1e-5)])

@@ -130,7 +130,7 @@ def accuracy(name: str, seed: int) -> list[Line]:
                 "result": solution.result.name,
                 "estimate": solution.error_estimate.largest,
                 "error": case.error(solution),
-                "rows": solution.problem.num_rows(solution.point_sets),
+                "rows": solution.problem.at_points(solution.point_sets).num_rows,
                 "CPU seconds": seconds,
                 "CPU seconds of one solve": once_more(solution),
             }
@@ -176,7 +176,7 @@ def warm(problem: kp.Problem, target: float, seed: int) -> tuple[kp.Solution, di
     return solution, {
         "study": "speed",
         "claimed": solution.converged,
-        "rows": solution.problem.num_rows(solution.point_sets),
+        "rows": solution.problem.at_points(solution.point_sets).num_rows,
         "CPU seconds": seconds,
         "CPU seconds of one solve": once,
         "ratio": seconds / once,
@@ -265,7 +265,7 @@ def graded(study: str, numbers: Sequence[int]) -> None:
                 "claimed": solution.converged,
                 "estimate": solution.error_estimate.largest,
                 "error": error(solution),
-                "rows": solution.problem.num_rows(solution.point_sets),
+                "rows": solution.problem.at_points(solution.point_sets).num_rows,
                 "CPU seconds": time.process_time() - begin,
             }
             if target == accuracies[0]:

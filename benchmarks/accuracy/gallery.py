@@ -48,7 +48,7 @@ def measure(name: str, numbers: range) -> None:
     example = EXAMPLES[name]()
     # The first run is mostly the time of the compiler, so that its seed is run again.
     first, solution = run(example, numbers[0])
-    rows = solution.problem.num_rows(solution.point_sets)
+    rows = solution.problem.at_points(solution.point_sets).num_rows
     factor = cholesky(rows)
     once = {
         "CPU seconds with compilation": first["CPU seconds"],

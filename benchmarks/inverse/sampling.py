@@ -210,7 +210,9 @@ def compare(family: str, seed: int, draws: int) -> dict[str, Any]:
     ours = np.quantile(x, LEVELS, axis=0).T
     laplace = mode[:, None] + deviation * norm.ppf(LEVELS)
     return {
-        "rows": int(density.discretization.problem.num_rows(density.discretization.point_sets)),
+        "rows": int(
+            density.discretization.problem.at_points(density.discretization.point_sets).num_rows
+        ),
         "effective part of importance weights": checked.importance.effective_sample_size,
         "posterior warns": "not Gaussian" in checked.warnings,
         "R-hat": max(samples.r_hat.values()),

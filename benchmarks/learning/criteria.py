@@ -165,14 +165,14 @@ class Search:
 
     def __init__(self, task: LearningTask):
         self.task, self.begin = task, init(task)
-        self.middle = task.kernels(np.mean(bounds_of(task), axis=0))
+        self.middle = task.prior(np.mean(bounds_of(task), axis=0))
         self.best: tuple[float, LearningState] = (np.inf, self.begin)
         self.factorizations = self.trials = 0
 
     def trial(self, theta: np.ndarray) -> float:
         """The loss at the inner solution."""
         state, value = replace(self.begin, theta=theta), np.inf
-        kernels = self.task.kernels(theta)
+        kernels = self.task.prior(theta)
         for _ in range(SETTLING):
             outer, state = build_outer_problem(self.task, state, self.middle)
             loss, reached = loss_and_state(jnp.asarray(theta), outer.loss)

@@ -42,7 +42,7 @@ def learned(
         throw=False,
     )
     return {
-        "parameters": ThetaMap.of(result.kernels).vector.size,
+        "parameters": ThetaMap.of(result.problem.prior).vector.size,
         **example.errors(result.solution)["u"],
         "factorizations": result.factorizations,
         "steps": len(result.history),

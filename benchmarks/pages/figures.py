@@ -81,7 +81,7 @@ def landscape() -> None:
     blocks = problem.collocate(TRAINING, sampling="uniform")
     task = LearningTask.of(problem, blocks, options, kp.learning.LevenbergMarquardt())
     lengthscales = np.geomspace(0.04, 1.5, 60)
-    common = elliptic(0.2).problem.kernels
+    common = elliptic(0.2).problem.prior
     state = compare_starts(task, init(task))
     figure, (axis, beside) = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
     for step, color in enumerate(mpl.colormaps["viridis"](np.linspace(0, 0.92, 5))):

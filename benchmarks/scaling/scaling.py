@@ -25,7 +25,6 @@ from benchmarks._timing import in_process
 from kernelpde.gallery import Example, darcy, elliptic
 from kernelpde.learning import Loss, ThetaMap, loss_and_curvature, loss_and_state
 from kernelpde.linear_solvers import choose_solver
-from kernelpde.problem import linearized
 
 SIZES = {
     "dense": (1_250, 2_500, 5_000, 10_000),
@@ -102,15 +101,13 @@ def loss_of(example: Example, rows: int, solver: Any) -> tuple[Loss, Any]:
         exact = 0.99 * example.references["u"](np.asarray(blocks[0].points))
         nothing = jnp.zeros((len(blocks[1].points), 0))
         entries = (jnp.asarray(exact)[:, None], nothing)
-        return blocks, linearized(problem.residuals, blocks, entries)
+        return blocks, problem.at_points(blocks).linearize(entries)
 
     blocks, training = at(points_for(rows), 0)
     others, validation = at({"equation": 1000, "boundary": 100}, 1)
-    plan = choose_solver(
-        solver, problem.kernels, problem.residuals, blocks, learning=True
-    ).solver_state
+    plan = choose_solver(solver, problem.at_points(blocks), learning=True).solver_state
     weights = jnp.asarray(np.r_[np.full(1000, 1e-2), np.ones(100)])
-    parameters = ThetaMap.of(problem.kernels)
+    parameters = ThetaMap.of(problem.prior)
     near = plan.neighbors(others)
     return Loss(
         parameters, training, validation, weights, plan, None, neighbor_groups=near

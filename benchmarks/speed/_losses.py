@@ -11,7 +11,6 @@ from kernelpde.functionals import block_gram
 from kernelpde.gallery import Example
 from kernelpde.learning import Loss, ThetaMap
 from kernelpde.linear_solvers import DenseState
-from kernelpde.problem import linearized
 
 
 def published_loss(
@@ -26,14 +25,14 @@ def published_loss(
             jnp.ones((len(block.points), len(residual.nonlinear)))
             for residual, block in zip(problem.residuals, blocks, strict=True)
         )
-        return linearized(problem.residuals, blocks, state)
+        return problem.at_points(blocks).linearize(state)
 
     others = {name: 1 for name in points if name != "equation"}
     training, validation = rows(points, 0), rows({"equation": batch, **others}, 1)
     inside = len(validation.rhs) - len(others)
     weights = jnp.asarray([1.0] * inside + [0.0] * len(others))
     plan = DenseState(kp.Dense(nugget=1e-10, refinement_sweeps=0))
-    loss = Loss(ThetaMap.of(problem.kernels), training, validation, weights, plan, None)
-    matrix = np.asarray(eqx.filter_jit(block_gram)(problem.kernels, training.batches))
+    loss = Loss(ThetaMap.of(problem.prior), training, validation, weights, plan, None)
+    matrix = np.asarray(eqx.filter_jit(block_gram)(problem.prior, training.batches))
     scale = 1 / np.sqrt(np.diag(matrix))
     return loss, scale[:, None] * matrix * scale + 1e-8 * np.eye(len(matrix))

@@ -34,7 +34,7 @@ def parts(size: int) -> dict[str, tuple[Callable[[], Any], float, float]]:
     points = {"equation": 3 * size // 4, "boundary": size // 4}
     loss, matrix = published_loss(example, points)
     rows, theta = len(loss.training_system.rhs), jnp.asarray(loss.theta_map.vector)
-    kernels, batches = loss.theta_map.kernels(theta), loss.training_system.batches
+    kernels, batches = loss.theta_map.prior(theta), loss.training_system.batches
     on_device, rhs = jnp.asarray(matrix), jnp.ones(rows)
     assemble: Any = eqx.filter_jit(block_gram)
     step: Any = eqx.filter_jit(loss_and_curvature)

@@ -25,7 +25,6 @@ from kernelpde.gallery import burgers, darcy, elliptic
 from kernelpde.inference import PosteriorView
 from kernelpde.learning import damped_direction, loss_and_curvature, loss_and_gradient
 from kernelpde.nonlinear import discretize, take_step, zero_iterate
-from kernelpde.problem import linearized
 
 SIZES = {1200: {"equation": 900, "boundary": 300}, 4200: {"equation": 3600, "boundary": 600}}
 
@@ -38,8 +37,8 @@ def assembled(kernel: kp.AbstractKernel, points: dict[str, int]):
         jnp.ones((len(block.points), len(residual.nonlinear)))
         for residual, block in zip(problem.residuals, blocks, strict=True)
     )
-    batches = linearized(problem.residuals, blocks, state).batches
-    matrix = np.asarray(block_gram(problem.kernels, batches))
+    batches = problem.at_points(blocks).linearize(state).batches
+    matrix = np.asarray(block_gram(problem.prior, batches))
     scale = 1 / np.sqrt(np.diag(matrix))
     return problem, batches, scale[:, None] * matrix * scale + 1e-8 * np.eye(len(matrix))
 
@@ -56,7 +55,7 @@ def gram() -> None:
     assemble = eqx.filter_jit(block_gram)
     for name, kernel in kernels.items():
         problem, batches, matrix = assembled(kernel, {"equation": 900, "boundary": 300})
-        figures = against_cholesky(lambda p=problem, b=batches: assemble(p.kernels, b), matrix)
+        figures = against_cholesky(lambda p=problem, b=batches: assemble(p.prior, b), matrix)
         record("speed", {"case": f"Gram matrix, {name}", **figures})
 
 
@@ -103,7 +102,7 @@ def networks() -> None:
     example = burgers(kernel="network")
     loss, matrix = published_loss(example, example.training)
     theta = jnp.asarray(loss.theta_map.vector)
-    kernels = loss.theta_map.kernels(theta)
+    kernels = loss.theta_map.prior(theta)
     assemble = compiled(block_gram)
     cases = {
         "Gram matrix": lambda: assemble(kernels, loss.training_system.batches),

@@ -175,7 +175,7 @@ class _Progress:
             self.stagnant_levels = self.stagnant_levels + 1 if is_stagnant else 0
             self.best_error = min(self.best_error, error)
         suffix = "" if level.converged else " (not converged)"
-        rows = level.problem.num_rows(level.point_sets)
+        rows = level.problem.at_points(level.point_sets).num_rows
         self.level_log.append(f"{rows} rows {error:.0e}{suffix}")
         sort_key = _sort_key(level, error)
         if self.best is None or sort_key < self.sort_key:
@@ -207,8 +207,8 @@ def _solve_adaptively(
         level_start = time.perf_counter()
         counts = points_per_condition(problem, points_per_axis)
         points = problem.collocate(counts, seed=settings.seed, sampling=settings.sampling)
-        rows = problem.num_rows(points)
-        is_frozen = not ThetaMap.of(problem.kernels, problem.noises).vector.size
+        rows = problem.at_points(points).num_rows
+        is_frozen = not ThetaMap.of(problem.prior, problem.noises).vector.size
         if not is_frozen and (is_first or rows <= _MAX_LEARNING_ROWS):
             solve_counts, row_growth = None, 2.0
         else:

@@ -306,7 +306,7 @@ def _report(
     if job.accuracy is not None:
         pairs = zip(problem.conditions, point_sets, strict=True)
         counts = {condition.name: points.rows_per_equation for condition, points in pairs}
-    is_small = problem.num_rows(point_sets) <= _MAX_ESTIMATE_ROWS
+    is_small = problem.at_points(point_sets).num_rows <= _MAX_ESTIMATE_ROWS
     estimates = solution.error_estimate if is_small else {}
     return {
         "problem": job.source,

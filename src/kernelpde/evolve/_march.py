@@ -95,7 +95,7 @@ def march(
         "learning": repr(learning),
         "solver": repr(solver),
         "linear solver": repr(linear_solver),
-        "kernels": digest(jax.tree.leaves((problem.kernels, problem.noises))),
+        "kernels": digest(jax.tree.leaves((problem.prior, problem.noises))),
     }
     files = _WindowFiles(checkpoint, settings)
     solutions: list[Solution] = []
@@ -134,7 +134,7 @@ def march(
             noises = {c.name: c.noise for c in solution.problem.conditions}
             problem = problem.with_conditions(
                 [replace(c, noise=current_noise(c, noises.get(c.name))) for c in problem.conditions]
-            ).with_kernels(solution.problem.kernels)
+            ).with_prior(solution.problem.prior)
         solutions.append(solution)
         seconds.append(time.perf_counter() - start_time)
         if callback is not None:

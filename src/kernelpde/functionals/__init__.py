@@ -28,7 +28,5 @@ from kernelpde.functionals._jet import Term as Term
 from kernelpde.functionals._law import LawArgument as LawArgument
 from kernelpde.functionals._law import LawJet as LawJet
 from kernelpde.functionals._law import nodal_terms as nodal_terms
-from kernelpde.functionals._prior import Coregionalization as Coregionalization
-from kernelpde.functionals._prior import Kernels as Kernels
-from kernelpde.functionals._prior import ScaledFields as ScaledFields
+from kernelpde.functionals._prior import Prior as Prior
 from kernelpde.kernels import pad_rows as pad_rows

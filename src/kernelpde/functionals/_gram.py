@@ -14,7 +14,7 @@ from jaxtyping import Array, Float
 from kernelpde.functionals._batch import Functionals, StackedFunctionals, concatenate, expand
 from kernelpde.functionals._jet import Term
 from kernelpde.functionals._nonstationary import NonstationaryPrior, split_prior
-from kernelpde.functionals._prior import Coregionalization, Kernels, Latent
+from kernelpde.functionals._prior import Latent, Prior
 from kernelpde.kernels import NodalKernel, add_optional, map_tiles, num_rows, sum_optional
 
 DEFAULT_MEMORY = 2**23
@@ -85,7 +85,7 @@ def _nodal_gram(
                 yield left_indices, right_indices, kernel.covariance[rows[:, None], columns]
 
 
-def gram(kernels: Kernels, left: Functionals, right: Functionals) -> Float[Array, "M N"]:
+def gram(prior: Prior, left: Functionals, right: Functionals) -> Float[Array, "M N"]:
     """Return κ(Φ, Ψ), the matrix of φᵢ ψⱼ κ summed over fields.
 
     **Arguments:**
@@ -93,7 +93,7 @@ def gram(kernels: Kernels, left: Functionals, right: Functionals) -> Float[Array
     - `kernels`: one kernel per field.
     - `left`, `right`: functionals Φ and Ψ.
     """
-    stationary, nonstationary = split_prior(kernels, (*left.terms, *right.terms))
+    stationary, nonstationary = split_prior(prior, (*left.terms, *right.terms))
     return _gram(stationary, nonstationary, left, right)
 
 
@@ -120,12 +120,12 @@ def _gram(
     return total.reshape(len(left), left.num_nodes, len(right), right.num_nodes).sum((1, 3))
 
 
-def block_gram(kernels: Kernels, batches: Sequence[Functionals]) -> Float[Array, "M M"]:
+def block_gram(prior: Prior, batches: Sequence[Functionals]) -> Float[Array, "M M"]:
     """Return κ(Φ, Φ) for functionals in several batches.
 
     It is computed block by block, or as one block over the union of terms if that is cheaper.
     """
-    is_mixed = isinstance(kernels, Coregionalization)
+    is_mixed = prior.mixing is not None
 
     def cost(left: Functionals, right: Functionals) -> int:
         return len(left) * len(right) * _count_derivatives(left.terms, right.terms, is_mixed)
@@ -135,8 +135,8 @@ def block_gram(kernels: Kernels, batches: Sequence[Functionals]) -> Float[Array,
         separate_cost = sum(cost(a, b) for a in batches for b in batches)
         pass_cost = _DERIVATIVES_PER_PASS * len(union) ** 2
         if len(batches) == 1 or cost(union, union) <= separate_cost + pass_cost:
-            return gram(kernels, union, union)
-    return jnp.block([[gram(kernels, left, right) for right in batches] for left in batches])
+            return gram(prior, union, union)
+    return jnp.block([[gram(prior, left, right) for right in batches] for left in batches])
 
 
 def _count_derivatives(left: Sequence[Term], right: Sequence[Term], is_mixed: bool) -> int:
@@ -152,12 +152,12 @@ def _count_derivatives(left: Sequence[Term], right: Sequence[Term], is_mixed: bo
     return pairs + sum(s.node_index is not None and s.field in laws for s in left)
 
 
-def gram_diagonal(kernels: Kernels, batches: Sequence[Functionals]) -> Float[Array, " M"]:
+def gram_diagonal(prior: Prior, batches: Sequence[Functionals]) -> Float[Array, " M"]:
     """Return φᵢ φᵢ κ for the functionals of several batches."""
     if len({batch.num_nodes for batch in batches}) > 1:
-        return jnp.concatenate([gram_diagonal(kernels, [batch]) for batch in batches])
+        return jnp.concatenate([gram_diagonal(prior, [batch]) for batch in batches])
     union = concatenate(batches)
-    stationary, nonstationary = split_prior(kernels, union.terms)
+    stationary, nonstationary = split_prior(prior, union.terms)
     diagonal = None
     if nonstationary and union.num_nodes == 1:
         diagonal = nonstationary.diagonal(union)
@@ -180,7 +180,7 @@ def gram_diagonal(kernels: Kernels, batches: Sequence[Functionals]) -> Float[Arr
 
 
 def evaluate_jets(
-    kernels: Kernels,
+    prior: Prior,
     points: Float[Array, "N d"],
     terms: Sequence[Term],
     expansion: Sequence[Functionals],
@@ -200,10 +200,10 @@ def evaluate_jets(
     terms = tuple(terms)
     if not terms:
         return jnp.zeros((points.shape[0], 0))
-    stationary, nonstationary = split_prior(kernels, [*terms, *_terms(expansion)])
+    stationary, nonstationary = split_prior(prior, [*terms, *_terms(expansion)])
     total = jnp.zeros((points.shape[0], len(terms)))
     if stationary:
-        expansion = _merge_batches(terms, expansion, isinstance(kernels, Coregionalization))
+        expansion = _merge_batches(terms, expansion, prior.mixing is not None)
         total = _stationary_jets(stationary, points, terms, expansion, memory)
     return total + nonstationary.jets(points, terms, expansion) if nonstationary else total
 
@@ -254,7 +254,7 @@ def _batches(stacks: Iterable[StackedFunctionals]) -> list[Functionals]:
 
 
 def stacked_matvec(
-    kernels: Kernels,
+    prior: Prior,
     left: Sequence[StackedFunctionals],
     right: Sequence[StackedFunctionals],
     vector: Float[Array, " N"],
@@ -273,7 +273,7 @@ def stacked_matvec(
     - `cache_intermediates`: whether derivatives for nonstationary kernels store intermediate arrays
       instead of recomputing them. Faster if many directions are differentiated.
     """
-    stationary, nonstationary = split_prior(kernels, _terms((*left, *right)))
+    stationary, nonstationary = split_prior(prior, _terms((*left, *right)))
     total = jnp.zeros(sum(len(stack) for stack in left))
     if stationary:
         total = _stationary_matvec(stationary, left, expand(right, vector), memory)

@@ -11,7 +11,7 @@ from jaxtyping import Array, Float
 
 from kernelpde.functionals._batch import Functionals, concatenate, point_functionals
 from kernelpde.functionals._jet import Term
-from kernelpde.functionals._prior import Kernels, Latent, MixingWeights, latent_kernels
+from kernelpde.functionals._prior import Latent, MixingWeights, Prior
 from kernelpde.kernels import (
     AbstractNonstationary,
     OperatorValues,
@@ -134,16 +134,16 @@ class NonstationaryPrior:
         return total
 
 
-def split_prior(kernels: Kernels, terms: Iterable[Term]) -> tuple[list[Latent], NonstationaryPrior]:
+def split_prior(prior: Prior, terms: Iterable[Term]) -> tuple[list[Latent], NonstationaryPrior]:
     """Split latent kernels into stationary and nonstationary summands.
 
     Functionals with terms of higher order are no operators. All kernels then count as stationary.
     """
     if any(term.order > _MAX_ORDER for term in terms):
-        return list(latent_kernels(kernels)), NonstationaryPrior()
+        return list(prior.latents()), NonstationaryPrior()
     stationary: list[Latent] = []
     summands = []
-    for kernel, weights in latent_kernels(kernels):
+    for kernel, weights in prior.latents():
         remainder, nonstationary = split_sum(kernel)
         if remainder is not None:
             stationary.append((remainder, weights))

@@ -1,4 +1,4 @@
-"""Priors of several fields: independent, scaled, or linear combinations of latent functions."""
+"""Gaussian-process priors of several fields."""
 
 from collections.abc import Iterator, Mapping
 from typing import TypeAlias
@@ -9,65 +9,40 @@ from jaxtyping import Array, Float, Int
 
 from kernelpde.kernels import AbstractKernel
 
-
-class Coregionalization(eqx.Module):
-    """Correlated fields u_f = Σ_q A_fq w_q of independent functions w_q with separate kernels.
-
-    The linear model of coregionalization (Alvarez, Rosasco and Lawrence 2012, section 4):
-    cov(u_f(x), u_g(y)) = Σ_q A_fq A_gq κ_q(x, y). The entries of A are hyperparameters.
-
-    **Attributes:**
-
-    - `latents`: κ_q.
-    - `mixing`: A.
-    """
-
-    latents: tuple[AbstractKernel, ...]
-    mixing: Float[Array, "F Q"]
-
-
-class ScaledFields(eqx.Module):
-    """Independent fields in separate units, u_f = S_f w_f with S_f = 2^(e_f / 8).
-
-    If no noise sets the scale of a field, only ratios of scales matter. Rounding errors of a field
-    that is 10⁹ times as large would then exceed the other fields. The exponents are integers. They
-    are not trainable, and compiled programs do not depend on them.
-
-    **Attributes:**
-
-    - `latents`: kernels of w.
-    - `exponents`: e.
-    """
-
-    latents: tuple[AbstractKernel, ...]
-    exponents: Int[Array, " F"]
-
-    def __len__(self) -> int:
-        return len(self.latents)
-
-    def __getitem__(self, field: int) -> AbstractKernel:
-        return self.latents[field]
-
-
-Kernels: TypeAlias = tuple[AbstractKernel, ...] | Coregionalization | ScaledFields
-"""One kernel per field with fields independent a priori, or latent kernels."""
-
-
 MixingWeights: TypeAlias = Mapping[int, Float[Array, ""] | None]
 """Weights of a latent function in the fields that contain it, `None` for 1."""
 
 Latent: TypeAlias = tuple[AbstractKernel, MixingWeights]
 
 
-def latent_kernels(kernels: Kernels) -> Iterator[Latent]:
-    """Iterate over latent kernels and their weights."""
-    if isinstance(kernels, Coregionalization):
-        for q, kernel in enumerate(kernels.latents):
-            yield kernel, {f: kernels.mixing[f, q] for f in range(kernels.mixing.shape[0])}
-    elif isinstance(kernels, ScaledFields):
-        scales = jnp.exp2(kernels.exponents / 8.0)
-        for field, kernel in enumerate(kernels.latents):
-            yield kernel, {field: scales[field]}
-    else:
-        for field, kernel in enumerate(kernels):
-            yield kernel, {field: None}
+class Prior(eqx.Module):
+    """Gaussian-process prior of all fields: independent, correlated, or in separate units.
+
+    With a mixing matrix A the fields are combinations u_f = Σ_q A_fq w_q of independent functions
+    w_q. This is the linear model of coregionalization (Alvarez, Rosasco and Lawrence 2012, section
+    4): cov(u_f(x), u_g(y)) = Σ_q A_fq A_gq κ_q(x, y).
+
+    With exponents e the fields are u_f = 2^(e_f / 8) w_f. If no noise sets the scale of a field,
+    only ratios of scales matter. Rounding errors of a field that is 10⁹ times as large would then
+    exceed the other fields. Exponents are integers and not trainable.
+
+    **Attributes:**
+
+    - `kernels`: κ, one per field or latent function w.
+    - `mixing`: A, whose entries are hyperparameters, or `None` for independent fields.
+    - `exponents`: e, or `None` for fields in the same units.
+    """
+
+    kernels: tuple[AbstractKernel, ...]
+    mixing: Float[Array, "F Q"] | None = None
+    exponents: Int[Array, " F"] | None = None
+
+    def latents(self) -> Iterator[Latent]:
+        """Iterate over the kernels of the latent functions and their weights in the fields."""
+        for index, kernel in enumerate(self.kernels):
+            if self.mixing is not None:
+                yield kernel, {f: self.mixing[f, index] for f in range(self.mixing.shape[0])}
+            elif self.exponents is not None:
+                yield kernel, {index: jnp.exp2(self.exponents[index] / 8.0)}
+            else:
+                yield kernel, {index: None}

@@ -19,7 +19,7 @@ from jaxtyping import Array, Float
 
 from kernelpde.arrays import to_array
 from kernelpde.compiling import compiled
-from kernelpde.functionals import Functionals, Kernels, gram, gram_diagonal
+from kernelpde.functionals import Functionals, Prior, gram, gram_diagonal
 from kernelpde.linear_solvers import DenseFactor, pivoted_cholesky
 
 _CANDIDATES = 1024
@@ -30,7 +30,7 @@ _MIN_TOLERANCE = 1e-14
 
 
 def select_inducing(
-    kernels: Kernels, functionals: Functionals, max_rank: int, tolerance: float
+    prior: Prior, functionals: Functionals, max_rank: int, tolerance: float
 ) -> Functionals | None:
     """Select inducing functionals; return `None` if more than `max_rank` are needed.
 
@@ -44,7 +44,7 @@ def select_inducing(
     rng = np.random.default_rng(count)
     indices = np.sort(rng.choice(count, size=min(_CANDIDATES, count), replace=False))
     candidates = functionals[to_array(indices)]
-    matrix = np.array(_gram(kernels, candidates, candidates))
+    matrix = np.array(_gram(prior, candidates, candidates))
     scale = 1.0 / np.sqrt(np.maximum(np.diagonal(matrix), 1e-300))
     correlation = scale[:, None] * matrix * scale
     order, rank = pivoted_cholesky(correlation, max(tolerance, _MIN_TOLERANCE))
@@ -70,22 +70,22 @@ class CompressedPosterior(eqx.Module):
     factor: Float[Array, "r r"]
     root: Float[Array, "r r"]
 
-    def whitened_covariance(
-        self, kernels: Kernels, functionals: Functionals
-    ) -> Float[Array, "r n"]:
+    def whitened_covariance(self, prior: Prior, functionals: Functionals) -> Float[Array, "r n"]:
         """Return v = L⁻¹ κ(Z, ψ) for each functional ψ."""
-        cross = gram(kernels, self.inducing, functionals)
+        cross = gram(prior, self.inducing, functionals)
         return jax.scipy.linalg.solve_triangular(self.factor, cross, lower=True)
 
 
 @compiled
 def compress_posterior(
-    kernels: Kernels, inducing: Functionals, rows: tuple[Functionals, ...], system: DenseFactor
+    prior: Prior, inducing: Functionals, rows: tuple[Functionals, ...], system: DenseFactor
 ) -> CompressedPosterior:
     """Condition the inducing functionals on the rows of the linear system."""
-    prior = gram(kernels, inducing, inducing)
-    factor = jnp.linalg.cholesky(prior + _MIN_TOLERANCE * jnp.diag(jnp.diagonal(prior)))
-    cross = jnp.concatenate([gram(kernels, batch, inducing) for batch in rows])
+    inducing_gram = gram(prior, inducing, inducing)
+    factor = jnp.linalg.cholesky(
+        inducing_gram + _MIN_TOLERANCE * jnp.diag(jnp.diagonal(inducing_gram))
+    )
+    cross = jnp.concatenate([gram(prior, batch, inducing) for batch in rows])
     whitened = jax.scipy.linalg.solve_triangular(factor, cross.T, lower=True).T
     half = system.solve_transposed(whitened)
     values, vectors = jnp.linalg.eigh(jnp.eye(len(inducing)) - half.T @ half)
@@ -94,10 +94,10 @@ def compress_posterior(
 
 @compiled
 def compressed_variance(
-    kernels: Kernels, compressed: CompressedPosterior, functionals: Functionals
+    prior: Prior, compressed: CompressedPosterior, functionals: Functionals
 ) -> tuple[Float[Array, " n"], Float[Array, " n"]]:
     """Return the posterior variance explained by the inducing functionals, and the remainder d."""
-    whitened = compressed.whitened_covariance(kernels, functionals)
-    remainder = gram_diagonal(kernels, [functionals]) - jnp.sum(whitened**2, axis=0)
+    whitened = compressed.whitened_covariance(prior, functionals)
+    remainder = gram_diagonal(prior, [functionals]) - jnp.sum(whitened**2, axis=0)
     explained = jnp.sum((compressed.root.T @ whitened) ** 2, axis=0)
     return explained, jnp.maximum(remainder, 0.0)

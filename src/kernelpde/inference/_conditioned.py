@@ -10,7 +10,7 @@ from jaxtyping import Array, Float
 from kernelpde.arrays import Numbers, to_array
 from kernelpde.compiling import compiled
 from kernelpde.errors import InputError, SolveError
-from kernelpde.functionals import Functionals, Kernels, Term, evaluate_jets, gram_diagonal
+from kernelpde.functionals import Functionals, Prior, Term, evaluate_jets, gram_diagonal
 from kernelpde.inference._compressed import compress_posterior, compressed_variance, select_inducing
 from kernelpde.linear_solvers import (
     AbstractLinearSolution,
@@ -20,7 +20,14 @@ from kernelpde.linear_solvers import (
     LocalExpansion,
     choose_solver,
 )
-from kernelpde.problem import LinearSystem, PointSet, Problem, Residual, linearized
+from kernelpde.problem import (
+    DiscreteCondition,
+    DiscreteProblem,
+    LinearSystem,
+    PointSet,
+    Problem,
+    linearize,
+)
 from kernelpde.solution import Solution
 
 _CHUNK = 1024
@@ -83,10 +90,10 @@ class ConditionedGP:
         The mean of (yᵢ - μᵢ)² / σᵢ², with μᵢ and σᵢ² the mean and variance of datum i given all
         others, noise included.
         """
-        kernels = self.solution.kernels
+        prior = self.solution.problem.prior
         return {
             condition.name: float(
-                _loo_chi_squared(self._linear_solution, kernels, self._system, (index,))
+                _loo_chi_squared(self._linear_solution, prior, self._system, (index,))
             )
             for index, condition in enumerate(self.solution.problem.conditions)
             if condition.data and np.any(condition.noise_std > 0)
@@ -100,7 +107,7 @@ class ConditionedGP:
 
     def prior_std(self, functionals: Functionals) -> Float[Array, " n"]:
         """Return the prior standard deviation of each functional."""
-        return self.amplitude * jnp.sqrt(gram_diagonal(self.solution.kernels, [functionals]))
+        return self.amplitude * jnp.sqrt(gram_diagonal(self.solution.problem.prior, [functionals]))
 
     def covariance(
         self, left: Functionals, right: Functionals | None = None
@@ -108,7 +115,7 @@ class ConditionedGP:
         """Return the posterior covariance between functionals."""
         return self.amplitude**2 * _posterior_covariance(
             self._linear_solution,
-            self.solution.kernels,
+            self.solution.problem.prior,
             self._system,
             left,
             left if right is None else right,
@@ -126,12 +133,12 @@ class ConditionedGP:
         inducing = self._select_inducing(functionals)
         if inducing is None:
             return self.exact_std(functionals)
-        kernels, count = self.solution.kernels, len(functionals)
+        prior, count = self.solution.problem.prior, len(functionals)
         compressed = compress_posterior(
-            kernels, inducing, self._system.batches, linear_solution.factor
+            prior, inducing, self._system.batches, linear_solution.factor
         )
         variances = [
-            compressed_variance(kernels, compressed, chunk)
+            compressed_variance(prior, compressed, chunk)
             for chunk in _split_functionals(functionals, 4 * _CHUNK)
         ]
         explained, remainder = (
@@ -152,12 +159,12 @@ class ConditionedGP:
         count = len(functionals)
         if count < _COMPRESS_ABOVE * self.size or functionals.num_nodes > 1:
             return None
-        kernels = self.solution.kernels
+        prior = self.solution.problem.prior
         probe = functionals[to_array(np.linspace(0, count - 1, _PROBE_SIZE).astype(int))]
-        prior = jnp.sqrt(gram_diagonal(kernels, [probe]))
-        smallest = float(np.quantile(np.asarray(self._unit_std(probe) / prior), 0.05))
+        prior_std = jnp.sqrt(gram_diagonal(prior, [probe]))
+        smallest = float(np.quantile(np.asarray(self._unit_std(probe) / prior_std), 0.05))
         tolerance = (0.3 * _MAX_RELATIVE_ERROR * smallest) ** 2
-        return select_inducing(kernels, functionals, self.size // 3, tolerance)
+        return select_inducing(prior, functionals, self.size // 3, tolerance)
 
     def _unit_std(self, functionals: Functionals) -> Float[Array, " n"]:
         """Return exact standard deviations for amplitude 1."""
@@ -165,7 +172,9 @@ class ConditionedGP:
             [functionals] if functionals.num_nodes > 1 else _split_functionals(functionals, _CHUNK)
         )
         variances = [
-            _posterior_variance(self._linear_solution, self.solution.kernels, self._system, chunk)
+            _posterior_variance(
+                self._linear_solution, self.solution.problem.prior, self._system, chunk
+            )
             for chunk in chunks
         ]
         return jnp.sqrt(jnp.concatenate(variances)[: len(functionals)])
@@ -180,7 +189,7 @@ class ConditionedGP:
         locations = to_array(np.asarray(points, dtype=np.float64))
         point_set = PointSet(locations, None, {}, jnp.zeros(len(locations)))
         jet_values = self.solution.evaluate_jets(residual.nonlinear_terms, locations)
-        return linearized((residual,), (point_set,), (jet_values,)).batches
+        return linearize((DiscreteCondition(residual, point_set),), (jet_values,)).batches
 
 
 def parameter_functional(problem: Problem, name: str) -> Functionals:
@@ -198,15 +207,14 @@ def condition_on(solution: Solution, *, amplitude: float | None = None) -> Condi
             "posterior: the solution is from the sparse solver, which has no covariances. Solve "
             "with Dense() or LowRank()."
         )
+    discrete = problem.at_points(solution.point_sets)
     solver_state = choose_solver(
         Automatic(nugget=float(solution.nugget), refinement_sweeps=0),
-        problem.kernels,
-        problem.residuals,
-        solution.point_sets,
+        discrete,
         needs=frozenset({"covariance"}),
     ).solver_state
     system, linear_solution, likely_amplitude = _linearize_and_solve(
-        problem.residuals, problem.kernels, solution.point_sets, solution.expansion, solver_state
+        discrete, solution.expansion, solver_state
     )
     if not bool(linear_solution.succeeded):
         raise SolveError(
@@ -232,48 +240,46 @@ def _split_functionals(functionals: Functionals, size: int) -> list[Functionals]
 
 @compiled
 def _linearize_and_solve(
-    residuals: tuple[Residual, ...],
-    kernels: Kernels,
-    point_sets: tuple[PointSet, ...],
+    discrete: DiscreteProblem,
     expansion: tuple[Functionals, ...],
     solver_state: AbstractLinearSolverState,
 ) -> tuple[LinearSystem, AbstractLinearSolution, Float[Array, ""]]:
     jet_values = tuple(
-        evaluate_jets(kernels, point_set.points, residual.nonlinear_terms, expansion)
-        for residual, point_set in zip(residuals, point_sets, strict=True)
+        evaluate_jets(discrete.prior, c.point_set.points, c.nonlinear_terms, expansion)
+        for c in discrete.conditions
     )
-    system = linearized(residuals, point_sets, jet_values)
-    solution = solver_state.solve(kernels, system)
+    system = discrete.linearize(jet_values)
+    solution = solver_state.solve(discrete.prior, system)
     return system, solution, jnp.sqrt(solution.quadratic_form(system.rhs) / system.rhs.shape[0])
 
 
 @compiled
 def _loo_chi_squared(
     solution: AbstractLinearSolution,
-    kernels: Kernels,
+    prior: Prior,
     system: LinearSystem,
     conditions: tuple[int, ...],
 ) -> Float[Array, ""]:
-    loo = solution.leave_one_out(kernels, system, conditions)
+    loo = solution.leave_one_out(prior, system, conditions)
     return jnp.mean(loo.weights**2 / loo.precision)
 
 
 @compiled
 def _posterior_covariance(
     solution: AbstractLinearSolution,
-    kernels: Kernels,
+    prior: Prior,
     system: LinearSystem,
     left: Functionals,
     right: Functionals,
 ) -> Float[Array, "m n"]:
-    return solution.covariance(kernels, system, left, right)
+    return solution.covariance(prior, system, left, right)
 
 
 @compiled
 def _posterior_variance(
     solution: AbstractLinearSolution,
-    kernels: Kernels,
+    prior: Prior,
     system: LinearSystem,
     functionals: Functionals,
 ) -> Float[Array, " n"]:
-    return solution.variance(kernels, system, functionals)
+    return solution.variance(prior, system, functionals)

@@ -13,6 +13,7 @@ multiplying one by a function of x does not change the likelihood.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import equinox as eqx
@@ -25,12 +26,13 @@ from jaxtyping import Array, Float
 from kernelpde.arrays import to_array
 from kernelpde.checking import check_instance, check_real
 from kernelpde.errors import InputError, SolveError
-from kernelpde.functionals import Kernels, block_gram, gram_diagonal
+from kernelpde.functionals import Prior, block_gram, gram_diagonal
 from kernelpde.inference._conditioned import condition_on, parameter_functional
 from kernelpde.learning import LearningResult, ThetaMap, data_conditions
 from kernelpde.linear_solvers import Dense, DenseState
 from kernelpde.nonlinear import (
     Discretization,
+    SolveInputs,
     default_solver,
     discretize,
     is_converged,
@@ -41,7 +43,6 @@ from kernelpde.problem import (
     Parameter,
     PointSet,
     Problem,
-    linearized,
     parameters_as_inputs,
 )
 from kernelpde.solution import Solution
@@ -115,21 +116,20 @@ class LogDensity(eqx.Module):
     def _likelihood(self, x: Float[Array, " p"]) -> Float[Array, ""]:
         parameters = {p.name: p.value(x[k]) for k, p in enumerate(self.unknowns)}
         problem = self.discretization.problem.with_inputs(parameters)
-        inputs = self.discretization.solve_inputs._replace(residuals=problem.residuals)
+        prior, point_sets = problem.prior, self.discretization.point_sets
         if self.theta_map is not None:
             theta = x[len(self.unknowns) :]
-            log_noises = self.theta_map.noises(theta)
-            inputs = inputs._replace(
-                kernels=self.theta_map.kernels(theta),
-                point_sets=tuple(map(_with_log_noise, inputs.point_sets, log_noises)),
-            )
+            prior = self.theta_map.prior(theta)
+            point_sets = tuple(map(_with_log_noise, point_sets, self.theta_map.noises(theta)))
+        discrete = replace(problem.at_points(point_sets), prior=prior)
+        inputs = SolveInputs(discrete, self.discretization.solver_state)
         solver = default_solver(None)
         iteration, jet_values = solve_for_jets(
             inputs, solver, self.start, solver.tolerance, _MAX_STEPS
         )
-        system = linearized(inputs.residuals, inputs.point_sets, jet_values)
+        system = discrete.linearize(jet_values)
         nugget = self.discretization.solver_state.solver.nugget
-        value = log_data_density(inputs.kernels, system, nugget, self.data_condition_indices)
+        value = log_data_density(prior, system, nugget, self.data_condition_indices)
         is_valid = is_converged(iteration.code) & jnp.isfinite(value)
         return jnp.where(is_valid, value, -jnp.inf)
 
@@ -142,13 +142,13 @@ def _with_log_noise(point_set: PointSet, log_noise: Array | None) -> PointSet:
 
 
 def log_data_density(
-    kernels: Kernels, system: LinearSystem, nugget: float, data: tuple[int, ...]
+    prior: Prior, system: LinearSystem, nugget: float, data: tuple[int, ...]
 ) -> Float[Array, ""]:
     """Return log p(data | all other rows) up to a constant."""
     data_rows = system.row_indices(data)
     order = np.concatenate([np.setdiff1d(np.arange(len(system.rhs)), data_rows), data_rows])
-    diagonal = gram_diagonal(kernels, system.batches) + system.variance
-    matrix = block_gram(kernels, system.batches)[order][:, order]
+    diagonal = gram_diagonal(prior, system.batches) + system.variance
+    matrix = block_gram(prior, system.batches)[order][:, order]
     matrix = jnp.where(np.eye(len(order), dtype=bool), (1.0 + nugget) * diagonal[order], matrix)
     factor = jnp.linalg.cholesky(matrix)
     whitened = jax.scipy.linalg.solve_triangular(factor, system.rhs[order], lower=True)
@@ -205,7 +205,7 @@ def log_density(
     mean, covariance = _laplace_parameters(solution)
     theta_map, theta, names = None, np.zeros(0), [p.name for p in problem.parameters]
     if hyperparameters is not None:
-        theta_map = ThetaMap.of(forward.kernels, forward.noises)
+        theta_map = ThetaMap.of(forward.prior, forward.noises)
         theta = theta_map.vector
         theta_covariance = np.eye(len(theta)) * hyperparameters**2
         if isinstance(result, LearningResult) and result.covariance is not None:
@@ -214,7 +214,7 @@ def log_density(
         names += _hyperparameter_names(theta_map, forward)
     return LogDensity(
         discretization,
-        _jet_values(solution, forward, discretization),
+        _jet_values(solution, discretization),
         theta_map,
         to_array(np.concatenate([mean, theta])),
         to_array(covariance),
@@ -236,17 +236,16 @@ def _laplace_parameters(
     return mean, np.reshape(covariance, (len(mean), len(mean)))
 
 
-def _jet_values(
-    solution: Solution, forward: Problem, discretization: Discretization
-) -> tuple[Array, ...]:
+def _jet_values(solution: Solution, discretization: Discretization) -> tuple[Array, ...]:
     """Return the jet values of a solution for the nonlinear terms of the forward problem."""
-    indices = [solution.problem.field_index(field.name) for field in forward.fields]
+    fields = discretization.problem.fields
+    indices = [solution.problem.field_index(field.name) for field in fields]
     return tuple(
         solution.evaluate_jets(
-            tuple(term._replace(field=indices[term.field]) for term in residual.nonlinear_terms),
-            point_set.points,
+            tuple(term._replace(field=indices[term.field]) for term in condition.nonlinear_terms),
+            condition.point_set.points,
         )
-        for residual, point_set in zip(forward.residuals, discretization.point_sets, strict=True)
+        for condition in discretization.solve_inputs.conditions
     )
 
 

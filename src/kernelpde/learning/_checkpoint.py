@@ -112,9 +112,9 @@ class CheckpointStore:
         self.identity = {
             "fields": [field.name for field in problem.fields],
             "conditions": names,
-            "kernels": _stable_repr(jax.tree.map(jnp.shape, problem.kernels)),
-            "frozen hyperparameters": _stable_repr(jax.tree.structure(problem.kernels)),
-            "initial hyperparameters": digest(jax.tree.leaves((problem.kernels, problem.noises))),
+            "kernels": _stable_repr(jax.tree.map(jnp.shape, problem.prior)),
+            "frozen hyperparameters": _stable_repr(jax.tree.structure(problem.prior)),
+            "initial hyperparameters": digest(jax.tree.leaves((problem.prior, problem.noises))),
             "data and noise": [digest(jax.tree.leaves(points)) for points in point_sets],
             "arrays in the settings": digest(
                 leaf for leaf in jax.tree.leaves(dict(settings)) if eqx.is_array_like(leaf)

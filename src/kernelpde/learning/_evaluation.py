@@ -12,7 +12,7 @@ from jaxtyping import Array, Bool, Float
 
 from kernelpde.arrays import to_array
 from kernelpde.compiling import compiled
-from kernelpde.functionals import Kernels, gram_diagonal, replicate
+from kernelpde.functionals import Prior, gram_diagonal, replicate
 from kernelpde.learning._inner import solve_inner
 from kernelpde.learning._outer import (
     AbstractRegularizer,
@@ -57,8 +57,8 @@ class ThetaMap(eqx.Module):
     static: Any
 
     @staticmethod
-    def of(kernels: Kernels, noises: Sequence[Float[Array, ""] | None] = ()) -> "ThetaMap":
-        return ThetaMap(*eqx.partition((kernels, tuple(noises)), eqx.is_inexact_array))
+    def of(prior: Prior, noises: Sequence[Float[Array, ""] | None] = ()) -> "ThetaMap":
+        return ThetaMap(*eqx.partition((prior, tuple(noises)), eqx.is_inexact_array))
 
     @property
     def vector(self) -> np.ndarray:
@@ -67,7 +67,7 @@ class ThetaMap(eqx.Module):
             return np.zeros(0)
         return np.concatenate([np.asarray(leaf, dtype=float).reshape(-1) for leaf in leaves])
 
-    def kernels(self, theta: Float[Array, " p"]) -> Kernels:
+    def prior(self, theta: Float[Array, " p"]) -> Prior:
         return self._kernels_and_noises(theta)[0]
 
     def noises(self, theta: Float[Array, " p"]) -> tuple[Float[Array, ""] | None, ...]:
@@ -76,7 +76,7 @@ class ThetaMap(eqx.Module):
 
     def apply_to(self, problem: Problem, theta: Float[Array, " p"]) -> Problem:
         """Return the problem with the kernels and noises of θ."""
-        return problem.with_kernels(self.kernels(theta)).with_noises(self.noises(theta))
+        return problem.with_prior(self.prior(theta)).with_noises(self.noises(theta))
 
     def _kernels_and_noises(self, theta: Float[Array, " p"]):
         leaves, structure = jax.tree.flatten(self.trainable)
@@ -164,12 +164,12 @@ def outer_residual(
 
     `cache_intermediates` stores intermediate arrays for repeated products with the Jacobian.
     """
-    kernels = loss.theta_map.kernels(theta)
-    inner = solve_inner(kernels, loss.system_at(theta), loss.solver_state, cache_intermediates)
+    prior = loss.theta_map.prior(theta)
+    inner = solve_inner(prior, loss.system_at(theta), loss.solver_state, cache_intermediates)
     weights, values = loss.row_weights, inner.row_values
     if loss.validation_system is not None:
         residual = held_out_residual(
-            kernels, inner, loss.validation_system, loss.neighbor_groups, cache_intermediates
+            prior, inner, loss.validation_system, loss.neighbor_groups, cache_intermediates
         )
         values, weighted = residual + loss.validation_system.rhs, weights * residual
     else:
@@ -191,10 +191,8 @@ def outer_loss(theta: Float[Array, " p"], loss: Loss) -> tuple[Float[Array, ""],
     if loss.data is None:
         residual, solution = outer_residual(theta, loss)
         return 0.5 * (residual @ residual), solution
-    kernels, linearized = loss.theta_map.kernels(theta), loss.system_at(theta)
-    value, inner = predictive_loss(
-        kernels, linearized, loss.solver_state, loss.data, loss.predictor
-    )
+    prior, linearized = loss.theta_map.prior(theta), loss.system_at(theta)
+    value, inner = predictive_loss(prior, linearized, loss.solver_state, loss.data, loss.predictor)
     penalty = loss.penalty(theta)
     return value + 0.5 * (penalty @ penalty), _without_matrix(inner, inner.row_values)
 
@@ -204,8 +202,8 @@ def density_and_curvature(theta: Float[Array, " p"], loss: Loss):
     """Return the negative predictive log density of data, its gradient and expected curvature."""
     assert loss.data is not None
 
-    def model(theta: Float[Array, " p"]) -> tuple[Kernels, LinearSystem]:
-        return loss.theta_map.kernels(theta), loss.system_at(theta)
+    def model(theta: Float[Array, " p"]) -> tuple[Prior, LinearSystem]:
+        return loss.theta_map.prior(theta), loss.system_at(theta)
 
     density = predictive_loss_and_curvature(
         theta, model, loss.solver_state, loss.data, loss.predictor
@@ -322,14 +320,14 @@ def evaluator(loss: Loss, curvature: str) -> Callable:
 
 
 @compiled
-def prior_row_variance(kernels: Kernels, linearized: LinearSystem) -> Float[Array, " M"]:
+def prior_row_variance(prior: Prior, linearized: LinearSystem) -> Float[Array, " M"]:
     """Return κ(φᵢ, φᵢ) + Σᵢ, the variance of each row under the prior."""
-    return gram_diagonal(kernels, linearized.batches) + linearized.variance
+    return gram_diagonal(prior, linearized.batches) + linearized.variance
 
 
 @compiled
 def prediction_std(
-    kernels: Kernels,
+    prior: Prior,
     training: LinearSystem,
     solver_state: AbstractLinearSolverState,
     validation: LinearSystem,
@@ -338,8 +336,8 @@ def prediction_std(
 
     The nugget times the prior variance is a lower bound, below which rounding errors dominate.
     """
-    inner = solve_inner(kernels, training, solver_state)
+    inner = solve_inner(prior, training, solver_state)
     batches = validation.batches
-    posterior = jnp.concatenate([inner.variance(kernels, training, batch) for batch in batches])
-    prior = gram_diagonal(kernels, batches)
-    return jnp.sqrt(jnp.maximum(posterior, inner.nugget * prior) + validation.variance)
+    posterior = jnp.concatenate([inner.variance(prior, training, batch) for batch in batches])
+    prior_variance = gram_diagonal(prior, batches)
+    return jnp.sqrt(jnp.maximum(posterior, inner.nugget * prior_variance) + validation.variance)

@@ -29,7 +29,7 @@ def merge_points(
 ) -> tuple[tuple[PointSet, ...], tuple[Array, ...]]:
     """Return training and validation points together, and the jet values of the iterate there."""
     if state.validation_points is None or state.validation_linearization is None:
-        return task.point_sets, state.train_linearization.jets
+        return task.points.train, state.train_linearization.jets
     points = task.points
     point_sets, jets = [], []
     for train, validation, all_points, held_out, train_jets, validation_jets in zip(
@@ -77,14 +77,14 @@ def shorten_until_resolved(
         if current.result is not RESULTS.residual_too_large:
             break
         problem = current.problem
-        theta_map = ThetaMap.of(problem.kernels)
+        theta_map = ThetaMap.of(problem.prior)
         mask = lengthscale_mask(theta_map) if theta_map.vector.size else np.zeros(0, dtype=bool)
         if not mask.any():
             break
         extents = coordinate_extents(current.point_sets, problem.space.periods)
         longest = np.where(mask, theta_reference(theta_map, extents), np.inf)
         theta = np.minimum(theta_map.vector, longest) - mask * np.log(_SHRINK_FACTOR)
-        current = solve_from(problem.with_kernels(theta_map.kernels(to_array(theta))), current)
+        current = solve_from(problem.with_prior(theta_map.prior(to_array(theta))), current)
     if current is solution or not current.converged:
         return current
     errors = [error.rms for error in current.error_estimate.values()]

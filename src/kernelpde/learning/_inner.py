@@ -3,7 +3,7 @@
 import equinox as eqx
 from jaxtyping import Array, Float
 
-from kernelpde.functionals import Kernels
+from kernelpde.functionals import Prior
 from kernelpde.linear_solvers import AbstractLinearSolution, AbstractLinearSolverState
 from kernelpde.problem import LinearSystem
 
@@ -22,7 +22,7 @@ class LinearizationPoint(eqx.Module):
 
 
 def solve_inner(
-    kernels: Kernels,
+    prior: Prior,
     linearized: LinearSystem,
     solver_state: AbstractLinearSolverState,
     cache_intermediates: bool = False,
@@ -35,5 +35,5 @@ def solve_inner(
     the intermediate arrays of this product instead.
     """
     return solver_state.solve(
-        kernels, linearized, solver_state.refinement_sweeps, cache_intermediates
+        prior, linearized, solver_state.refinement_sweeps, cache_intermediates
     )

@@ -4,15 +4,16 @@ import equinox as eqx
 import jax
 import jax.core
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from kernelpde.compiling import compiled, pointwise
-from kernelpde.functionals import Kernels, replicate
+from kernelpde.functionals import Prior, replicate
 from kernelpde.learning._evaluation import InnerSolution
 from kernelpde.learning._inner import LinearizationPoint
 from kernelpde.linear_solvers import NeighborGroups
-from kernelpde.nonlinear import max_relative_change, nonlinear_residual
-from kernelpde.problem import LinearSystem, PointSet, Residual, linearized
+from kernelpde.nonlinear import max_relative_change
+from kernelpde.problem import Conditions, LinearSystem, linearize, nonlinear_residual
 
 _NEGLIGIBLE_CHANGE = 1e-4
 """Relative change below which a full step is accepted without comparing residuals."""
@@ -39,7 +40,7 @@ class InnerStep(eqx.Module):
 @compiled
 def full_inner_step(
     systems: tuple[LinearSystem, LinearSystem | None],
-    kernels: Kernels,
+    prior: Prior,
     inner_solution: InnerSolution,
     neighbor_groups: tuple[NeighborGroups | None, ...],
 ) -> tuple[LinearizationPoint, LinearizationPoint | None]:
@@ -55,12 +56,12 @@ def full_inner_step(
         return LinearizationPoint(jets, row_values - linearized.apply_to_jets(jets))
 
     train_point = linearization_point(
-        linear_solution.jet_values(kernels, train), train, linear_solution.row_values
+        linear_solution.jet_values(prior, train), train, linear_solution.row_values
     )
     if validation is None:
         return replicate((train_point, None), linear_solution.device_mesh)
     jets = tuple(
-        linear_solution.jets(kernels, stack.points, terms, groups)
+        linear_solution.jets(prior, stack.points, terms, groups)
         for stack, terms, groups in zip(
             validation.stacks, validation.nonlinear_terms, neighbor_groups, strict=True
         )
@@ -71,8 +72,7 @@ def full_inner_step(
 
 @pointwise
 def line_search(
-    residuals: tuple[Residual, ...],
-    point_sets: tuple[tuple[PointSet, ...], tuple[PointSet, ...] | None],
+    conditions: tuple[Conditions, Conditions | None],
     start: tuple[LinearizationPoint, LinearizationPoint | None],
     full: tuple[LinearizationPoint, LinearizationPoint | None],
     row_weights: tuple[Float[Array, " M"], Float[Array, " N"] | None],
@@ -92,9 +92,9 @@ def line_search(
 
     def misfit(iterate) -> Float[Array, ""]:
         total = jnp.zeros(())
-        for points, view, weights in zip(point_sets, iterate, row_weights, strict=True):
-            if points is not None and weights is not None:
-                rows = nonlinear_residual(residuals, points, view.jets, view.linear)
+        for at_points, view, weights in zip(conditions, iterate, row_weights, strict=True):
+            if at_points is not None and weights is not None:
+                rows = nonlinear_residual(at_points, view.jets, view.linear)
                 total += jnp.sum((weights * rows) ** 2)
         return total
 
@@ -104,45 +104,39 @@ def line_search(
     converged = max_relative_change(start[0].jets, full[0].jets) <= _NEGLIGIBLE_CHANGE
     length = lengths[jnp.where(converged, 0, jnp.argmin(merits))]
     train, validation = interpolate(length)
-    train_points, validation_points = point_sets
+    train_conditions, validation_conditions = conditions
     rms = (
-        _residual_rms(residuals, train_points, train)
-        if validation_points is None or validation is None
-        else _residual_rms(residuals, validation_points, validation)
+        _residual_rms(train_conditions, train)
+        if validation_conditions is None or validation is None
+        else _residual_rms(validation_conditions, validation)
     )
     change = max_relative_change(start[0].jets, train.jets)
     return InnerStep(train, validation, length, change, rms)
 
 
-def _residual_rms(
-    residuals: tuple[Residual, ...], point_sets: tuple[PointSet, ...], view: LinearizationPoint
-) -> Float[Array, " C"]:
+def _residual_rms(conditions: Conditions, view: LinearizationPoint) -> Float[Array, " C"]:
     """Return the rms residual of each condition."""
-    rows = nonlinear_residual(residuals, point_sets, view.jets, view.linear)
-    rms, start = [], 0
-    for residual, points in zip(residuals, point_sets, strict=True):
-        count = points.rows_per_equation * len(residual.equation_terms)
-        rms.append(jnp.sqrt(jnp.mean(rows[start : start + count] ** 2)))
-        start += count
-    return jnp.stack(rms)
+    rows = nonlinear_residual(conditions, view.jets, view.linear)
+    stops = np.cumsum([condition.num_rows for condition in conditions])
+    chunks = jnp.split(rows, stops[:-1])
+    return jnp.stack([jnp.sqrt(jnp.mean(chunk**2)) for chunk in chunks])
 
 
 @compiled
 def linearization_point_at(
-    kernels: Kernels,
+    prior: Prior,
     inner_solution: InnerSolution,
-    residuals: tuple[Residual, ...],
-    point_sets: tuple[PointSet, ...],
+    conditions: Conditions,
     neighbor_groups: tuple[NeighborGroups | None, ...],
 ) -> LinearizationPoint:
     """Return the linearization point of Π_k(θ) at other points."""
     linear_solution = inner_solution.linear_solution
     jets = tuple(
-        linear_solution.jets(kernels, points.points, residual.nonlinear_terms, groups)
-        for residual, points, groups in zip(residuals, point_sets, neighbor_groups, strict=True)
+        linear_solution.jets(prior, c.point_set.points, c.nonlinear_terms, groups)
+        for c, groups in zip(conditions, neighbor_groups, strict=True)
     )
-    system = linearized(residuals, point_sets, jets)
-    row_values = linear_solution.predict(kernels, system.stacks, neighbor_groups)
+    system = linearize(conditions, jets)
+    row_values = linear_solution.predict(prior, system.stacks, neighbor_groups)
     return replicate(
         LinearizationPoint(jets, row_values - system.apply_to_jets(jets)),
         linear_solution.device_mesh,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kernelpde.arrays import to_array
-from kernelpde.functionals import Kernels
+from kernelpde.kernels import AbstractKernel
 from kernelpde.learning._evaluation import ThetaMap
 from kernelpde.learning._record import LearningHistory, LearningRecord
 from kernelpde.learning._result import RESULTS
@@ -54,7 +54,7 @@ class LearningResult:
 
     def problem_at_offset(self, offset: np.ndarray) -> Problem:
         """Return the problem with the learned θ shifted by a vector."""
-        theta_map = ThetaMap.of(self.problem.kernels, self.problem.noises)
+        theta_map = ThetaMap.of(self.problem.prior, self.problem.noises)
         return theta_map.apply_to(self.problem, to_array(theta_map.vector + offset))
 
     def plot(self) -> "Figure":
@@ -62,8 +62,8 @@ class LearningResult:
         return plot_learning_history(self.history, self.evaluations, self.problem.space.coordinates)
 
     @property
-    def kernels(self) -> Kernels:
-        return self.problem.kernels
+    def kernels(self) -> tuple[AbstractKernel, ...]:
+        return self.problem.prior.kernels
 
     @property
     def converged(self) -> bool:

@@ -13,7 +13,7 @@ from jaxtyping import Array, Float
 
 from kernelpde.checking import check_real
 from kernelpde.errors import InputError
-from kernelpde.functionals import Kernels
+from kernelpde.functionals import Prior
 from kernelpde.linear_solvers import AbstractLinearSolution, DenseSolution, NeighborGroups
 from kernelpde.problem import LinearSystem
 
@@ -25,14 +25,14 @@ Criterion: TypeAlias = Callable[[DenseSolution, Folds, Float[Array, " M"]], Floa
 
 
 def held_out_residual(
-    kernels: Kernels,
+    prior: Prior,
     inner: AbstractLinearSolution,
     validation: LinearSystem,
     neighbor_groups: tuple[NeighborGroups | None, ...],
     cache_intermediates: bool = False,
 ) -> Float[Array, " N"]:
     """Return r(θ) = κ_θ(Ψ, Φ) z(θ) - b at validation points."""
-    prediction = inner.predict(kernels, validation.stacks, neighbor_groups, cache_intermediates)
+    prediction = inner.predict(prior, validation.stacks, neighbor_groups, cache_intermediates)
     return prediction - validation.rhs
 
 

@@ -26,7 +26,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from kernelpde.functionals import Kernels
+from kernelpde.functionals import Prior
 from kernelpde.learning._inner import solve_inner
 from kernelpde.learning._outer import sequential_residuals
 from kernelpde.linear_solvers import (
@@ -101,15 +101,15 @@ class PredictiveLoss(eqx.Module):
 
 
 def predictive_loss(
-    kernels: Kernels,
+    prior: Prior,
     linearized: LinearSystem,
     solver_state: AbstractLinearSolverState,
     data: tuple[int, ...],
     predictor: Predictor,
 ) -> tuple[Float[Array, ""], AbstractLinearSolution]:
     """Return J for the conditions with indices `data`, and the inner solution."""
-    inner = solve_inner(kernels, linearized, solver_state)
-    residuals = predictor.residuals(inner.leave_one_out(kernels, linearized, data))
+    inner = solve_inner(prior, linearized, solver_state)
+    residuals = predictor.residuals(inner.leave_one_out(prior, linearized, data))
     return residuals.negative_log_density, inner
 
 
@@ -130,9 +130,9 @@ def predictive_loss_and_curvature(
     - `model`: map from θ to the kernels and the linearized system, whose noise may depend on θ.
     - `data`: indices of the conditions that are data.
     """
-    kernels, linearized = model(theta)
-    inner = solve_inner(kernels, linearized, solver_state)
-    leave_one_out = inner.leave_one_out(kernels, linearized, data)
+    prior, linearized = model(theta)
+    inner = solve_inner(prior, linearized, solver_state)
+    leave_one_out = inner.leave_one_out(prior, linearized, data)
     residuals = predictor.residuals(leave_one_out)
     derivatives = predictor.theta_derivatives(leave_one_out, model, theta)
     gradient = derivatives.z_scores @ residuals.z_scores + derivatives.log_std.sum(1)

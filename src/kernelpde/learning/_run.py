@@ -53,7 +53,7 @@ class LearningRun(NamedTuple):
 
 def _default_optimizer(problem: Problem) -> AbstractOptimizer:
     """Return the default optimizer for the number of hyperparameters."""
-    count = ThetaMap.of(problem.kernels, problem.noises).vector.size
+    count = ThetaMap.of(problem.prior, problem.noises).vector.size
     return LevenbergMarquardt() if count <= _MAX_JACOBIAN_PARAMETERS else GaussNewtonCG()
 
 
@@ -152,12 +152,12 @@ def run_steps(
     stored = None if store is None else store.read()
     optimizer, tolerance = method.optimizer, method.tolerance
     compares_starts = options.multistart and previous is None
-    kernels = stationary_kernels(problem.kernels, point_sets) if compares_starts else None
+    prior = stationary_kernels(problem.prior, point_sets) if compares_starts else None
     stationary_theta = None
-    if kernels is not None:
+    if prior is not None:
         single_start = replace(options, multistart=False)
         stationary_task = LearningTask.of(
-            problem.with_kernels(kernels),
+            problem.with_prior(prior),
             point_sets,
             single_start,
             LevenbergMarquardt(),
@@ -165,8 +165,8 @@ def run_steps(
         )
         stationary_state = _learn_stationary(stationary_task, start, tolerance, store, stored)
         stationary_theta = stationary_state.theta
-        learned_kernels = stationary_task.kernels(stationary_theta)
-        problem = problem.with_kernels(with_varying_lengthscales(problem.kernels, learned_kernels))
+        learned_prior = stationary_task.prior(stationary_theta)
+        problem = problem.with_prior(with_varying_lengthscales(problem.prior, learned_prior))
         optimizer = _default_optimizer(problem) if optimizer is None else optimizer
         task = LearningTask.of(problem, point_sets, single_start, optimizer, varying=True)
         state = init(task, start)

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from kernelpde.arrays import to_array
-from kernelpde.functionals import Kernels
+from kernelpde.functionals import Prior
 from kernelpde.learning._evaluation import loss_and_state
 from kernelpde.learning._outer import GaussianPrior
 from kernelpde.learning._starts import (
@@ -56,16 +56,16 @@ def compare_starts(
         )
         if not candidates:
             return state
-        return _best_after_inner_steps(task, state, candidates, task.kernels(state.theta))
+        return _best_after_inner_steps(task, state, candidates, task.prior(state.theta))
     candidates = lengthscale_candidates(task.theta_map, task.extents)
     if not candidates:
         return state
-    num_rows = task.problem.num_rows(task.point_sets)
+    num_rows = sum(condition.num_rows for condition in task.conditions)
     subtask, substate = task, state
     if num_rows > max_rows:
         subtask = subsample(task, subsample_rows / num_rows)
         substate = init(subtask)
-    middle = task.kernels(candidates[MIDDLE_INDEX])
+    middle = task.prior(candidates[MIDDLE_INDEX])
     outer, substate = build_outer_problem(subtask, substate, middle)
     log = EvaluationLog.of(subtask, substate)
     theta, value = evaluate_candidates(log, outer.loss, [state.theta, *candidates])
@@ -117,11 +117,11 @@ def compare_after_inner_steps(task: LearningTask, state: LearningState) -> Learn
     # One family: equal fractions if coordinates have different units, otherwise initial ratios.
     families, count = lengthscale_candidates(task.theta_map, task.extents), 2 * MIDDLE_INDEX
     candidates = families[:count] if extents_differ(task.extents) else families[-count:]
-    return _best_after_inner_steps(task, state, candidates, task.kernels(candidates[MIDDLE_INDEX]))
+    return _best_after_inner_steps(task, state, candidates, task.prior(candidates[MIDDLE_INDEX]))
 
 
 def _best_after_inner_steps(
-    task: LearningTask, state: LearningState, candidates: list[np.ndarray], middle: Kernels
+    task: LearningTask, state: LearningState, candidates: list[np.ndarray], middle: Prior
 ) -> LearningState:
     """Return the state of the candidate with the lowest loss after several inner steps."""
     start, log = state, EvaluationLog.of(task, state)
@@ -134,7 +134,7 @@ def _best_after_inner_steps(
             train_linearization=start.train_linearization,
             validation_linearization=start.validation_linearization,
         )
-        kernels, value = task.kernels(theta), np.inf
+        prior, value = task.prior(theta), np.inf
         for _ in range(_INNER_STEPS):
             outer, state = build_outer_problem(task, state, middle)
             loss_value, solution = loss_and_state(to_array(theta), outer.loss)
@@ -143,7 +143,7 @@ def _best_after_inner_steps(
             if not np.isfinite(value):
                 break
             state, inner_step = update_linearization(
-                task, state, outer, kernels, solution, np.ones(1)
+                task, state, outer, prior, solution, np.ones(1)
             )
             if float(inner_step.change) < _CONVERGED_CHANGE:
                 break

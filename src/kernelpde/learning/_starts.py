@@ -70,11 +70,10 @@ def _coordinate_offsets(
     theta_map: ThetaMap, relative: np.ndarray, mask: np.ndarray, dimension: int
 ) -> np.ndarray:
     """Return the offsets of lengthscales from the mean over their field and coordinates."""
-    kernels, _ = theta_map.trainable
-    trees = kernels if isinstance(kernels, tuple) else kernels.latents
+    prior, _ = theta_map.trainable
     keys = [
         (index, coordinates)
-        for index, tree in enumerate(trees)
+        for index, tree in enumerate(prior.kernels)
         for coordinates in coordinates_of_parameters(tree, dimension)
     ]
     offsets = np.zeros_like(relative)
@@ -88,9 +87,9 @@ def _coordinate_offsets(
 
 def theta_reference(theta_map: ThetaMap, extents: Float[np.ndarray, " d"]) -> np.ndarray:
     """Return the log extent of the coordinate of each lengthscale, and θ for other entries."""
-    kernels, noises = theta_map.trainable
+    prior, noises = theta_map.trainable
     num_noises = sum(leaf.size for leaf in jax.tree.leaves(noises))
-    logs = np.concatenate([log_extents(kernels, extents), np.full(num_noises, np.nan)])
+    logs = np.concatenate([log_extents(prior, extents), np.full(num_noises, np.nan)])
     return np.where(np.isnan(logs), theta_map.vector, logs)
 
 

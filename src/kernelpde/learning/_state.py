@@ -83,7 +83,7 @@ def init(task: LearningTask, start: Start | None = None) -> LearningState:
     validation_points = task.validation.draw_points(task.problem, task.points, 0)
     return LearningState(
         theta=task.theta_map.vector,
-        train_linearization=linearization_point(task.point_sets),
+        train_linearization=linearization_point(task.points.train),
         validation_points=validation_points,
         validation_linearization=(
             None if validation_points is None else linearization_point(validation_points)

@@ -38,10 +38,10 @@ _SHRINK_FACTOR, _MAX_REDUCTIONS = 0.85, 6
 
 def state_fields(problem: Problem) -> tuple[int, ...]:
     """Return the indices of observed fields if the problem also has parameters or other fields."""
-    if not isinstance(problem.kernels, tuple):
+    if problem.prior.mixing is not None:
         return ()
     parameters = {problem.field_index(parameter.name) for parameter in problem.parameters}
-    fields = set(range(len(problem.kernels))) - parameters
+    fields = set(range(len(problem.fields))) - parameters
     observed = {
         term.field
         for name in data_conditions(problem)
@@ -58,9 +58,9 @@ def with_large_state_variance(
     The variance is limited so that the nugget, which is proportional to it, stays below the noise.
     """
     fields = state_fields(problem)
-    if not fields or not isinstance(problem.kernels, tuple):
+    if not fields:
         return problem
-    kernels = list(problem.kernels)
+    kernels = list(problem.prior.kernels)
     for field in fields:
         data_ratio, noise_ratio = _data_mean_square(problem, point_sets, field)
         factor = data_ratio * min(
@@ -71,7 +71,7 @@ def with_large_state_variance(
                 lambda path, leaf, by=factor: leaf + jnp.log(by) if _is_variance(path) else leaf,
                 kernels[field],
             )
-    return problem.with_kernels(tuple(kernels))
+    return problem.with_kernels(kernels)
 
 
 def prior_penalty(solution: Solution) -> float:
@@ -82,8 +82,8 @@ def prior_penalty(solution: Solution) -> float:
     if not solution.converged:
         return np.inf
     problem = solution.problem
-    assert isinstance(problem.kernels, tuple)
-    fields = tuple(n for n in state_fields(problem) if _has_variance(problem.kernels[n]))
+    kernels = problem.prior.kernels
+    fields = tuple(n for n in state_fields(problem) if _has_variance(kernels[n]))
     return squared_norm(solution, fields) + nugget_misfit(solution)
 
 
@@ -121,13 +121,12 @@ def with_shorter_state_lengthscales(
 
 def _scale_state_lengthscales(problem: Problem, factor: float) -> Problem | None:
     """Multiply the trainable lengthscales of state fields; return `None` if there are none."""
-    assert isinstance(problem.kernels, tuple)
-    kernels = list(problem.kernels)
+    kernels, is_changed = list(problem.prior.kernels), False
     for field in state_fields(problem):
         scaled = scale_lengthscales(kernels[field], factor, include_frozen=False)
-        kernels[field] = kernels[field] if scaled is None else scaled
-    changed = any(new is not old for new, old in zip(kernels, problem.kernels, strict=True))
-    return problem.with_kernels(tuple(kernels)) if changed else None
+        if scaled is not None:
+            kernels[field], is_changed = scaled, True
+    return problem.with_kernels(kernels) if is_changed else None
 
 
 def _has_variance(kernel: Any) -> bool:

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Float
 
 from kernelpde.arrays import to_array
-from kernelpde.functionals import Kernels
+from kernelpde.functionals import Prior
 from kernelpde.kernels import Frozen, Gaussian, Gibbs, per_coordinate_lengthscales
 from kernelpde.problem import PointSet, Problem, coordinate_extents
 
@@ -32,12 +32,12 @@ def with_per_coordinate_lengthscales(problem: Problem, point_sets: tuple[PointSe
     extents = coordinate_extents(point_sets, problem.space.periods)
     if not extents_differ(extents):
         return problem
-    return problem.with_kernels(per_coordinate_lengthscales(problem.kernels, extents))
+    return problem.with_prior(per_coordinate_lengthscales(problem.prior, extents))
 
 
-def stationary_kernels(kernels: Kernels, point_sets: tuple[PointSet, ...]) -> Kernels | None:
+def stationary_kernels(prior: Prior, point_sets: tuple[PointSet, ...]) -> Prior | None:
     """Replace each trainable Gibbs kernel by a Gaussian; return `None` if there is none."""
-    if not any(_is_varying(node) for node in jax.tree.leaves(kernels, is_leaf=_is_opaque)):
+    if not any(_is_varying(node) for node in jax.tree.leaves(prior, is_leaf=_is_opaque)):
         return None
     point = to_array(np.asarray(point_sets[0].points)[0])
 
@@ -47,10 +47,10 @@ def stationary_kernels(kernels: Kernels, point_sets: tuple[PointSet, ...]) -> Ke
         num_lengthscales = node.local_parameters(point).shape[0] - 1
         return Gaussian(1.0 if num_lengthscales == 1 else np.ones(num_lengthscales))
 
-    return jax.tree.map(to_stationary, kernels, is_leaf=_is_opaque)
+    return jax.tree.map(to_stationary, prior, is_leaf=_is_opaque)
 
 
-def with_varying_lengthscales(kernels: Kernels, stationary: Kernels) -> Kernels:
+def with_varying_lengthscales(prior: Prior, stationary: Prior) -> Prior:
     """Set the lengthscales of the kernels to the constants of their stationary counterparts."""
     leaves = jax.tree.leaves(stationary, is_leaf=_is_opaque)
     gaussians = (node for node in leaves if isinstance(node, Gaussian))
@@ -62,7 +62,7 @@ def with_varying_lengthscales(kernels: Kernels, stationary: Kernels) -> Kernels:
             return node
         return Gibbs(node.lengthscale.with_constant(next(gaussians).lengthscale))
 
-    return jax.tree.map(to_varying, kernels, is_leaf=_is_opaque)
+    return jax.tree.map(to_varying, prior, is_leaf=_is_opaque)
 
 
 def _is_varying(node: Any) -> bool:

@@ -9,7 +9,7 @@ import numpy as np
 
 from kernelpde.arrays import to_array
 from kernelpde.errors import RankError
-from kernelpde.functionals import Kernels
+from kernelpde.functionals import Prior
 from kernelpde.learning._evaluation import (
     InnerSolution,
     Loss,
@@ -33,7 +33,7 @@ from kernelpde.learning._result import RESULTS
 from kernelpde.learning._starts import local_candidates
 from kernelpde.learning._state import LearningState
 from kernelpde.learning._task import LearningTask
-from kernelpde.problem import PointSet, linearize
+from kernelpde.problem import Conditions, PointSet, linearize
 
 _MAX_THETA_DISTANCE = 20.0
 """Distance of a log hyperparameter from its reference above which the loss counts as infinite."""
@@ -49,11 +49,11 @@ _RESTART_FACTOR = 0.9
 
 
 class OuterProblem(NamedTuple):
-    """The outer loss of one linearization, with its validation points and their linearization
-    point (`None` without validation points)."""
+    """The outer loss of one linearization, with the conditions at its validation points and their
+    linearization point (`None` without validation points)."""
 
     loss: Loss
-    validation_points: tuple[PointSet, ...] | None
+    validation_conditions: Conditions | None
     validation_linearization: LinearizationPoint | None
 
 
@@ -114,7 +114,7 @@ class EvaluationLog:
 
 
 def build_outer_problem(
-    task: LearningTask, state: LearningState, kernels: Kernels
+    task: LearningTask, state: LearningState, prior: Prior
 ) -> tuple[OuterProblem, LearningState]:
     """Build the outer loss linearized at a state, and return it with the state after drawing.
 
@@ -122,22 +122,19 @@ def build_outer_problem(
 
     - `kernels`: kernels for the row weights and the choice of the linear solver.
     """
-    training = linearize(task.residuals, task.point_sets, state.train_linearization.jets)
-    points, view, rng_state = _draw_batches(task, state)
-    validation = None
-    if points is not None and view is not None:
-        validation = linearize(task.residuals, points, view.jets)
-    weights = task.row_weights(
-        kernels,
-        training if validation is None else validation,
-        task.point_sets if points is None else points,
-        validation is None,
-    )
-    choice = task.choose_solver(kernels, state.nugget)
+    training = linearize(task.conditions, state.train_linearization.jets)
+    conditions, view, rng_state = _draw_batches(task, state)
+    if conditions is None or view is None:
+        validation = None
+        weights = task.row_weights(prior, training, task.conditions, True)
+    else:
+        validation = linearize(conditions, view.jets)
+        weights = task.row_weights(prior, validation, conditions, False)
+    choice = task.choose_solver(prior, state.nugget)
     if type(choice.solver_state) is not state.logged_solver:
         choice.log_message()
     if validation is not None and task.validation.standardized:
-        stds = np.asarray(prediction_std(kernels, training, choice.solver_state, validation))
+        stds = np.asarray(prediction_std(prior, training, choice.solver_state, validation))
         weights = weights * _std_weights(stds, [len(batch) for batch in validation.batches])
         state = replace(state, factorizations=state.factorizations + 1)
     loss = Loss(
@@ -151,9 +148,9 @@ def build_outer_problem(
         task.validation.criterion,
         task.data,
         task.validation.predictor,
-        () if points is None else choice.solver_state.neighbors(points),
+        () if conditions is None else choice.solver_state.neighbors(conditions),
     )
-    return OuterProblem(loss, points, view), replace(
+    return OuterProblem(loss, conditions, view), replace(
         state, rng_state=rng_state, logged_solver=type(choice.solver_state)
     )
 
@@ -170,10 +167,14 @@ def _std_weights(stds: np.ndarray, counts: list[int]) -> np.ndarray:
 
 
 def _draw_batches(task: LearningTask, state: LearningState):
-    """Return the validation points of this step, their linearization point and the RNG state."""
+    """Return the conditions at the validation points of this step, their linearization point and
+    the RNG state."""
     points, view = state.validation_points, state.validation_linearization
-    if points is None or view is None or task.validation.batch_size is None:
-        return points, view, state.rng_state
+    if points is None or view is None:
+        return None, None, state.rng_state
+    conditions = task.conditions_at(points)
+    if task.validation.batch_size is None:
+        return conditions, view, state.rng_state
     rng = np.random.default_rng()
     rng.bit_generator.state = state.rng_state
     # Conditions with zero weight keep one point, so that array shapes do not depend on the weights.
@@ -184,9 +185,10 @@ def _draw_batches(task: LearningTask, state: LearningState):
     indices = [selected for _, selected in batches]
     batch_view = LinearizationPoint(
         tuple(jets[selected] for jets, selected in zip(view.jets, indices, strict=True)),
-        view.linear[_row_indices(task, points, indices)],
+        view.linear[_row_indices(conditions, indices)],
     )
-    return tuple(batch for batch, _ in batches), batch_view, rng.bit_generator.state
+    batch_conditions = task.conditions_at(tuple(batch for batch, _ in batches))
+    return batch_conditions, batch_view, rng.bit_generator.state
 
 
 def draw_batch(
@@ -200,15 +202,13 @@ def draw_batch(
     return point_set.select_rows(indices), indices
 
 
-def _row_indices(
-    task: LearningTask, point_sets: tuple[PointSet, ...], indices: list[np.ndarray]
-) -> np.ndarray:
+def _row_indices(conditions: Conditions, indices: list[np.ndarray]) -> np.ndarray:
     """Return the row indices that belong to the point indices of all conditions."""
     rows, start = [], 0
-    for residual, points, selected in zip(task.residuals, point_sets, indices, strict=True):
-        for _ in residual.equation_terms:
+    for condition, selected in zip(conditions, indices, strict=True):
+        for _ in range(condition.num_equations):
             rows.append(start + selected)
-            start += points.rows_per_equation
+            start += condition.point_set.rows_per_equation
     return np.concatenate(rows)
 
 
@@ -296,7 +296,7 @@ def update_linearization(
     task: LearningTask,
     state: LearningState,
     outer: OuterProblem,
-    kernels: Kernels,
+    prior: Prior,
     solution: InnerSolution,
     lengths: np.ndarray,
 ) -> tuple[LearningState, InnerStep]:
@@ -305,14 +305,13 @@ def update_linearization(
     systems = loss.training_system, loss.validation_system
     train_weights = to_array(
         task.row_weights(
-            kernels, loss.training_system, task.point_sets, loss.validation_system is None
+            prior, loss.training_system, task.conditions, loss.validation_system is None
         )
     )
     inner_step = line_search(
-        task.residuals,
-        (task.point_sets, outer.validation_points),
+        (task.conditions, outer.validation_conditions),
         (state.train_linearization, outer.validation_linearization),
-        full_inner_step(systems, kernels, solution, loss.neighbor_groups),
+        full_inner_step(systems, prior, solution, loss.neighbor_groups),
         (train_weights, None if loss.validation_system is None else loss.row_weights),
         to_array(lengths),
     )
@@ -322,7 +321,7 @@ def update_linearization(
             inner_step.validation
             if task.validation.batch_size is None
             else _linearize_at_validation_points(
-                task, state.validation_points, kernels, loss, solution
+                task, state.validation_points, prior, loss, solution
             )
         )
     state = replace(state, train_linearization=inner_step.train, validation_linearization=view)
@@ -332,13 +331,14 @@ def update_linearization(
 def _linearize_at_validation_points(
     task: LearningTask,
     points: tuple[PointSet, ...],
-    kernels: Kernels,
+    prior: Prior,
     loss: Loss,
     solution: InnerSolution,
 ) -> LinearizationPoint:
     """Return the linearization point of the inner solution at all validation points."""
-    groups = loss.solver_state.neighbors(points)
-    return linearization_point_at(kernels, solution, task.residuals, points, groups)
+    conditions = task.conditions_at(points)
+    groups = loss.solver_state.neighbors(conditions)
+    return linearization_point_at(prior, solution, conditions, groups)
 
 
 def step(task: LearningTask, state: LearningState, tolerance: float) -> LearningState:
@@ -350,7 +350,7 @@ def step(task: LearningTask, state: LearningState, tolerance: float) -> Learning
       convergence test.
     """
     try:
-        outer, state = build_outer_problem(task, state, task.kernels(state.theta))
+        outer, state = build_outer_problem(task, state, task.prior(state.theta))
     except RankError:
         if state.last_feasible_theta is None:
             raise
@@ -373,21 +373,19 @@ def step(task: LearningTask, state: LearningState, tolerance: float) -> Learning
         too_large = nugget > task.options.linear_solver.max_nugget
         return replace(state, nugget=nugget, result=RESULTS.not_finite if too_large else None)
     state, solution = replace(state, theta=best.theta), best.inner_solution
-    kernels = task.kernels(best.theta)
+    prior = task.prior(best.theta)
     if task.data is not None and best.curvature is not None:
         state = replace(state, covariance=np.linalg.pinv(best.curvature, hermitian=True))
     step_control = state.step_control.before_step()
     lengths = step_control.lengths(task.options.solver.step_lengths)
-    state, inner_step = update_linearization(task, state, outer, kernels, solution, lengths)
+    state, inner_step = update_linearization(task, state, outer, prior, solution, lengths)
     length, change = float(inner_step.length), float(inner_step.change)
     step_control = step_control.after_step(None if frozen else best.theta, change)
     record = log.record(best.loss, best.theta, float(solution.nugget), inner_step)
     state = replace(state, step_control=step_control, history=(*state.history, record))
     state = redraw_validation_points(task, state)
     if task.validation.is_resampled and state.validation_points is not None:
-        view = _linearize_at_validation_points(
-            task, state.validation_points, kernels, loss, solution
-        )
+        view = _linearize_at_validation_points(task, state.validation_points, prior, loss, solution)
         state = replace(state, validation_linearization=view)
     if tolerance == 0.0 or (length < 1.0 and not step_control.halve_steps):
         return state
@@ -414,7 +412,7 @@ def _backtrack_to_feasible(
     for fraction in (0.5, 0.25, 0.125):
         theta = feasible_theta + fraction * (state.theta - feasible_theta)
         with suppress(RankError):
-            task.choose_solver(task.kernels(theta), state.nugget)
+            task.choose_solver(task.prior(theta), state.nugget)
             return theta
     return feasible_theta
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from kernelpde.arrays import to_array
 from kernelpde.errors import InputError
-from kernelpde.functionals import Kernels
+from kernelpde.functionals import Prior
 from kernelpde.learning._evaluation import ThetaMap, prior_row_variance
 from kernelpde.learning._inner import LinearizationPoint
 from kernelpde.learning._optimizers import AbstractOptimizer
@@ -19,7 +19,14 @@ from kernelpde.learning._starts import theta_reference, varying_prior, weak_prio
 from kernelpde.learning.validation import AbstractValidation, HeldOutRows, LearningPoints
 from kernelpde.linear_solvers import LinearSolver, SolverChoice, choose_solver
 from kernelpde.nonlinear import NonlinearSolver
-from kernelpde.problem import LinearSystem, PointSet, Problem, Residual, coordinate_extents
+from kernelpde.problem import (
+    Conditions,
+    DiscreteProblem,
+    LinearSystem,
+    PointSet,
+    Problem,
+    coordinate_extents,
+)
 
 
 @dataclass(frozen=True)
@@ -115,7 +122,7 @@ class LearningTask:
                 "learn: LearnedNoise requires the predictive density of data as the loss. Use "
                 "validation=LeaveOneOutPredictive() or learning.Evidence(), or specify the noise."
             )
-        theta_map = ThetaMap.of(problem.kernels, problem.noises)
+        theta_map = ThetaMap.of(problem.prior, problem.noises)
         extents = coordinate_extents(point_sets, problem.space.periods)
         if not theta_map.vector.size:
             raise InputError(
@@ -152,16 +159,16 @@ class LearningTask:
         return self.options.validation
 
     @property
-    def residuals(self) -> tuple[Residual, ...]:
-        return self.problem.residuals
+    def conditions(self) -> Conditions:
+        """Conditions at the training points."""
+        return self.conditions_at(self.points.train)
 
-    @property
-    def point_sets(self) -> tuple[PointSet, ...]:
-        """Training points."""
-        return self.points.train
+    def conditions_at(self, point_sets: tuple[PointSet, ...]) -> Conditions:
+        """Return the conditions at some points."""
+        return self.problem.at_points(point_sets).conditions
 
-    def kernels(self, theta: np.ndarray) -> Kernels:
-        return self.theta_map.kernels(to_array(theta))
+    def prior(self, theta: np.ndarray) -> Prior:
+        return self.theta_map.prior(to_array(theta))
 
     def problem_at(self, theta: np.ndarray) -> Problem:
         """Return the problem with other hyperparameters."""
@@ -176,16 +183,16 @@ class LearningTask:
 
     def zero(self, point_sets: tuple[PointSet, ...]) -> LinearizationPoint:
         """Return the linearization point of u = 0."""
-        pairs = list(zip(self.residuals, point_sets, strict=True))
-        jets = tuple(to_array(np.zeros((len(p.points), len(r.nonlinear)))) for r, p in pairs)
-        num_rows = sum(p.rows_per_equation * len(r.equation_terms) for r, p in pairs)
+        conditions = self.conditions_at(point_sets)
+        num_rows = sum(condition.num_rows for condition in conditions)
+        jets = tuple(condition.zero_jets() for condition in conditions)
         return LinearizationPoint(jets, to_array(np.zeros(num_rows)))
 
     def row_weights(
         self,
-        kernels: Kernels,
+        prior: Prior,
         linearized: LinearSystem,
-        point_sets: tuple[PointSet, ...],
+        conditions: Conditions,
         training_rows_only: bool,
     ) -> np.ndarray:
         """Return √(w_c / N_c) / s_c for every row, or √w_c if training rows are standardized.
@@ -195,28 +202,26 @@ class LearningTask:
         - `training_rows_only`: whether there are no validation points.
         """
         standardized = training_rows_only and self.validation.standardized
-        variances = None if standardized else np.asarray(prior_row_variance(kernels, linearized))
+        variances = None if standardized else np.asarray(prior_row_variance(prior, linearized))
         weights, start = [], 0
-        for residual, points, weight in zip(self.residuals, point_sets, self.weights, strict=True):
+        for condition, weight in zip(conditions, self.weights, strict=True):
             # Equations are scaled separately because they may have different units.
-            num_rows = points.rows_per_equation
-            for _ in residual.equation_terms:
+            num_rows = condition.point_set.rows_per_equation
+            for _ in range(condition.num_equations):
                 squared = weight
                 if variances is not None:
-                    total = num_rows * len(residual.equation_terms)
-                    squared = weight / (total * np.mean(variances[start : start + num_rows]))
+                    mean_variance = np.mean(variances[start : start + num_rows])
+                    squared = weight / (condition.num_rows * mean_variance)
                 weights.append(np.full(num_rows, np.sqrt(squared)))
                 start += num_rows
         return np.concatenate(weights)
 
-    def choose_solver(self, kernels: Kernels, nugget: float) -> SolverChoice:
+    def choose_solver(self, prior: Prior, nugget: float) -> SolverChoice:
         """Choose the linear solver of the inner systems of a step."""
         options = self.options
         return choose_solver(
             eqx.tree_at(lambda s: s.nugget, options.linear_solver, nugget),
-            kernels,
-            self.residuals,
-            self.point_sets,
+            DiscreteProblem(prior, self.conditions),
             learning=True,
             needs=self.validation.required_capabilities,
         )

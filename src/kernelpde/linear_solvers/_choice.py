@@ -9,14 +9,14 @@ from jax.sharding import Mesh
 
 from kernelpde.checking import check_integer
 from kernelpde.errors import InputError, RankError
-from kernelpde.functionals import Kernels, flatten_mesh
+from kernelpde.functionals import flatten_mesh
 from kernelpde.linear_solvers._cost import flops_per_second, format_duration
 from kernelpde.linear_solvers._dense import Dense, DenseState
 from kernelpde.linear_solvers._low_rank import MIN_ROWS_PER_FUNCTIONAL, LowRank, LowRankState
 from kernelpde.linear_solvers._protocol import AbstractLinearSolver, AbstractLinearSolverState
-from kernelpde.linear_solvers._sparse import Sparse, uses_laws
+from kernelpde.linear_solvers._sparse import Sparse
 from kernelpde.memory import LEARN_MATRICES, SOLVE_MATRICES, fits_in_memory
-from kernelpde.problem import PointSet, Residual
+from kernelpde.problem import DiscreteProblem
 
 DENSE_ROWS = 6000
 """Number of rows up to which the rank is not computed: a dense factorization takes seconds."""
@@ -63,39 +63,33 @@ class Automatic(AbstractLinearSolver):
         for name in ("refinement_sweeps", "dense_rows", "max_dense_rows"):
             check_integer("Automatic", name, getattr(self, name), at_least=0)
 
-    def init(
-        self, kernels: Kernels, residuals: tuple[Residual, ...], point_sets: tuple[PointSet, ...]
-    ) -> AbstractLinearSolverState:
-        return self.select(kernels, residuals, point_sets)[0]
+    def init(self, problem: DiscreteProblem) -> AbstractLinearSolverState:
+        return self.select(problem)[0]
 
     def select(
         self,
-        kernels: Kernels,
-        residuals: tuple[Residual, ...],
-        point_sets: tuple[PointSet, ...],
+        problem: DiscreteProblem,
         *,
         learning: bool = False,
         needs: frozenset[str] = frozenset(),
     ) -> tuple[AbstractLinearSolverState, str]:
         """Return the state of the selected solver and the reason of the selection."""
-        num_rows = _count_rows(residuals, point_sets)
+        num_rows = problem.num_rows
         dense = DenseState(Dense(self.nugget, self.max_nugget, self.refinement_sweeps))
         if num_rows <= self.dense_rows or not needs <= LowRank.capabilities:
             return dense, ""
         low_rank = LowRank(self.nugget, self.max_nugget, mesh=self.mesh)
-        inducing = low_rank.select_inducing(kernels, residuals, point_sets)
+        inducing = low_rank.select_inducing(problem)
         if inducing.spans_all and num_rows >= MIN_ROWS_PER_FUNCTIONAL * inducing.rank:
             return LowRankState.from_inducing(low_rank, inducing), ""
         nugget = float(self.nugget)
         rank = f"rank {inducing.describe_rank()} of {num_rows} at nugget {nugget:.0e}"
         is_local = (
-            needs <= Sparse.capabilities
-            and all(point_set.num_nodes == 1 for point_set in point_sets)
-            and not uses_laws(residuals)
+            needs <= Sparse.capabilities and not problem.has_averages and not problem.uses_laws
         )
         if num_rows > self.max_dense_rows and not inducing.spans_all and is_local:
             sparse = Sparse(self.nugget, self.max_nugget, mesh=self.mesh)
-            return sparse.init(kernels, residuals, point_sets), rank
+            return sparse.init(problem), rank
         if not fits_in_memory(num_rows, LEARN_MATRICES if learning else SOLVE_MATRICES):
             raise RankError(
                 f"No solver is applicable to {num_rows} rows with this kernel: a dense matrix "
@@ -151,9 +145,7 @@ def needs_concrete_kernels(solver: LinearSolver, num_rows: int) -> bool:
 
 def choose_solver(
     solver: LinearSolver,
-    kernels: Kernels,
-    residuals: tuple[Residual, ...],
-    point_sets: tuple[PointSet, ...],
+    problem: DiscreteProblem,
     *,
     learning: bool = False,
     needs: frozenset[str] = frozenset(),
@@ -163,7 +155,7 @@ def choose_solver(
     **Arguments:**
 
     - `solver`: requested solver.
-    - `kernels`, `residuals`, `point_sets`: problem and its points.
+    - `problem`: prior and conditions at their points.
     - `learning`: whether derivatives in the kernels are required.
     - `needs`: required capabilities.
     """
@@ -173,13 +165,11 @@ def choose_solver(
             "density of data and standard deviations require Dense() or LowRank(). HeldOut() and "
             "Resampled() points work with every solver."
         )
-    num_rows, detail = _count_rows(residuals, point_sets), ""
+    num_rows, detail = problem.num_rows, ""
     if isinstance(solver, Automatic):
-        state, detail = solver.select(
-            kernels, residuals, point_sets, learning=learning, needs=needs
-        )
+        state, detail = solver.select(problem, learning=learning, needs=needs)
     else:
-        state = solver.init(kernels, residuals, point_sets)
+        state = solver.init(problem)
     state.check_size(num_rows, learning=learning)
     message = state.describe(num_rows) + (f", {detail}." if detail else ".")
     if num_rows <= DENSE_ROWS:
@@ -189,10 +179,3 @@ def choose_solver(
     seconds = flops / flops_per_second()
     message = f"{message} Estimated time per step: {format_duration(seconds)}."
     return SolverChoice(state, message, seconds)
-
-
-def _count_rows(residuals: tuple[Residual, ...], point_sets: tuple[PointSet, ...]) -> int:
-    return sum(
-        point_set.rows_per_equation * len(residual.equation_terms)
-        for residual, point_set in zip(residuals, point_sets, strict=True)
-    )

@@ -12,7 +12,7 @@ from kernelpde.arrays import to_array
 from kernelpde.checking import check_integer
 from kernelpde.functionals import (
     Functionals,
-    Kernels,
+    Prior,
     StackedFunctionals,
     block_gram,
     gram,
@@ -28,7 +28,7 @@ from kernelpde.linear_solvers._protocol import (
 )
 from kernelpde.linear_solvers._result import RESULTS
 from kernelpde.memory import LEARN_MATRICES, SOLVE_MATRICES, require_memory
-from kernelpde.problem import LinearSystem, PointSet, Residual
+from kernelpde.problem import Conditions, DiscreteProblem, LinearSystem
 
 
 class Dense(AbstractLinearSolver):
@@ -62,10 +62,8 @@ class Dense(AbstractLinearSolver):
     def __check_init__(self):
         check_integer("Dense", "refinement_sweeps", self.refinement_sweeps, at_least=0)
 
-    def init(
-        self, kernels: Kernels, residuals: tuple[Residual, ...], point_sets: tuple[PointSet, ...]
-    ) -> "DenseState":
-        del kernels, residuals, point_sets
+    def init(self, problem: DiscreteProblem) -> "DenseState":
+        del problem
         return DenseState(self)
 
 
@@ -100,31 +98,31 @@ class DenseSolution(AbstractLinearSolution):
         return self.factor.condition_number()
 
     def leave_one_out(
-        self, kernels: Kernels, system: LinearSystem, conditions: tuple[int, ...]
+        self, prior: Prior, system: LinearSystem, conditions: tuple[int, ...]
     ) -> DenseLeaveOneOut:
-        del kernels
+        del prior
         return DenseLeaveOneOut.from_factor(
             self.factor, self.weights, system.row_indices(conditions)
         )
 
     def covariance(
-        self, kernels: Kernels, system: LinearSystem, left: Functionals, right: Functionals
+        self, prior: Prior, system: LinearSystem, left: Functionals, right: Functionals
     ) -> Float[Array, "m n"]:
-        left_half, right_half = (self._half(kernels, system, side) for side in (left, right))
-        return gram(kernels, left, right) - left_half.T @ right_half
+        left_half, right_half = (self._half(prior, system, side) for side in (left, right))
+        return gram(prior, left, right) - left_half.T @ right_half
 
     def variance(
-        self, kernels: Kernels, system: LinearSystem, functionals: Functionals
+        self, prior: Prior, system: LinearSystem, functionals: Functionals
     ) -> Float[Array, " n"]:
-        half = self._half(kernels, system, functionals)
-        prior = gram_diagonal(kernels, [functionals])
-        return jnp.maximum(prior - jnp.sum(half**2, axis=0), 0.0)
+        half = self._half(prior, system, functionals)
+        prior_variance = gram_diagonal(prior, [functionals])
+        return jnp.maximum(prior_variance - jnp.sum(half**2, axis=0), 0.0)
 
     def _half(
-        self, kernels: Kernels, system: LinearSystem, functionals: Functionals
+        self, prior: Prior, system: LinearSystem, functionals: Functionals
     ) -> Float[Array, "M n"]:
         """Return R⁻ᵀ κ(Φ, ψ)."""
-        cross = jnp.concatenate([gram(kernels, batch, functionals) for batch in system.batches])
+        cross = jnp.concatenate([gram(prior, batch, functionals) for batch in system.batches])
         return self.factor.solve_transposed(cross)
 
     def inner_product(
@@ -157,40 +155,33 @@ class DenseState(AbstractLinearSolverState):
     def flops(self, num_rows: int) -> float:
         return 0.5 * num_rows**3
 
-    def zero_coefficients(
-        self, residuals: tuple[Residual, ...], point_sets: tuple[PointSet, ...]
-    ) -> tuple[Float[Array, "_ _"], ...]:
+    def zero_coefficients(self, conditions: Conditions) -> tuple[Float[Array, "_ _"], ...]:
         return tuple(
-            to_array(np.zeros((len(point_set.points), len(residual.terms))))
-            for residual, point_set in zip(residuals, point_sets, strict=True)
+            to_array(np.zeros((len(condition.point_set.points), len(condition.terms))))
+            for condition in conditions
         )
 
     def to_expansion(
-        self,
-        residuals: tuple[Residual, ...],
-        point_sets: tuple[PointSet, ...],
-        coefficients: tuple[Float[Array, "_ _"], ...],
+        self, conditions: Conditions, coefficients: tuple[Float[Array, "_ _"], ...]
     ) -> tuple[Functionals, ...]:
         return tuple(
-            Functionals(point_set.points, weights, residual.terms)
-            for residual, point_set, weights in zip(
-                residuals, point_sets, coefficients, strict=True
-            )
+            Functionals(condition.point_set.points, weights, condition.terms)
+            for condition, weights in zip(conditions, coefficients, strict=True)
         )
 
     def solve(
         self,
-        kernels: Kernels,
+        prior: Prior,
         system: LinearSystem,
         sweeps: int | Int[Array, ""] = 0,
         cache_intermediates: bool = False,
     ) -> DenseSolution:
-        diagonal = gram_diagonal(kernels, system.batches)
+        diagonal = gram_diagonal(prior, system.batches)
 
         def product(vector: Float[Array, " M"]) -> Float[Array, " M"]:
             # The product does not use the matrix, so that the factorization can overwrite it.
             return stacked_matvec(
-                kernels,
+                prior,
                 system.stacks,
                 system.stacks,
                 vector,
@@ -198,7 +189,7 @@ class DenseState(AbstractLinearSolverState):
             )
 
         factor = factorize(
-            block_gram(kernels, system.batches),
+            block_gram(prior, system.batches),
             system.variance,
             self.solver.nugget,
             self.solver.max_nugget,

@@ -20,7 +20,7 @@ import jax.numpy as jnp
 from jax.sharding import Mesh
 from jaxtyping import Array, Bool, Float, Int
 
-from kernelpde.functionals import Functionals, Kernels, gram, map_rows
+from kernelpde.functionals import Functionals, Prior, gram, map_rows
 from kernelpde.linear_solvers._supernodes import Pattern, Supernodes
 
 
@@ -174,7 +174,7 @@ def map_groups(
 
 
 def small_gram(
-    kernels: Kernels,
+    prior: Prior,
     functionals: Functionals,
     indices: Int[Array, " r"],
     jitter: float,
@@ -182,7 +182,7 @@ def small_gram(
 ) -> Float[Array, "r r"]:
     """Return the Gram matrix of selected functionals, with ones for padding."""
     selected = functionals[indices]
-    matrix = gram(kernels, selected, selected)
+    matrix = gram(prior, selected, selected)
     diagonal = (1.0 + jitter) * jnp.diagonal(matrix)
     if shift is not None:
         diagonal = diagonal + shift[indices]
@@ -210,7 +210,7 @@ def small_solve(
 
 def _supernode_blocks(
     indices: tuple[Int[Array, " r"], Int[Array, " c"]],
-    kernels: Kernels,
+    prior: Prior,
     functionals: Functionals,
     shift: Float[Array, " N1"],
     jitter: float,
@@ -218,7 +218,7 @@ def _supernode_blocks(
     """Compute the blocks of U for a supernode."""
     rows, columns = indices
     members = jnp.concatenate([rows, columns])
-    lower = small_factor(small_gram(kernels, functionals, members, jitter, shift))
+    lower = small_factor(small_gram(prior, functionals, members, jitter, shift))
     unit = jnp.eye(len(members))[:, len(rows) :]
     inverse = jax.lax.linalg.triangular_solve(
         lower, unit, left_side=True, lower=True, transpose_a=True
@@ -229,7 +229,7 @@ def _supernode_blocks(
 
 
 def factorize_sparse(
-    kernels: Kernels,
+    prior: Prior,
     functionals: Functionals,
     shift: Float[Array, " N1"],
     jitter: float,
@@ -246,7 +246,7 @@ def factorize_sparse(
     - `pattern`: sparsity pattern of U.
     """
     compute = partial(_supernode_blocks, jitter=jitter)
-    operands = (kernels, functionals, shift)
+    operands = (prior, functionals, shift)
     factors = [
         map_groups(compute, (batch.rows, batch.columns), *operands, mesh=pattern.mesh)
         for batch in pattern.batches
@@ -255,7 +255,7 @@ def factorize_sparse(
 
 
 def precision_times(
-    kernels: Kernels,
+    prior: Prior,
     functionals: Functionals,
     jitter: float,
     pattern: Pattern,
@@ -269,10 +269,10 @@ def precision_times(
     total = jnp.zeros(pattern.padding_index + 1)
 
     @eqx.filter_checkpoint
-    def contribution(indices: tuple[Int[Array, " r"], Int[Array, " c"]], kernels, functionals, x):
+    def contribution(indices: tuple[Int[Array, " r"], Int[Array, " c"]], prior, functionals, x):
         rows, columns = indices
         members, num_rows = jnp.concatenate([rows, columns]), len(rows)
-        matrix = small_gram(kernels, functionals, members, jitter)
+        matrix = small_gram(prior, functionals, members, jitter)
         lower = small_factor(matrix)
         solution = small_solve(matrix, lower, x[members])
         row_solution = small_solve(
@@ -283,7 +283,7 @@ def precision_times(
     for batch in pattern.batches:
         indices = (batch.rows, batch.columns)
         row_values, column_values = map_groups(
-            contribution, indices, kernels, functionals, vector, mesh=pattern.mesh
+            contribution, indices, prior, functionals, vector, mesh=pattern.mesh
         )
         total = total.at[batch.rows].add(row_values).at[batch.columns].add(column_values)
     return total.at[-1].set(0.0)

@@ -8,9 +8,9 @@ from jaxtyping import Array, Float
 
 from kernelpde.arrays import to_array
 from kernelpde.compiling import compiled
-from kernelpde.functionals import Functionals, Kernels, gram, gram_diagonal
+from kernelpde.functionals import Functionals, Prior, gram, gram_diagonal
 from kernelpde.linear_solvers._cholesky import pivoted_cholesky
-from kernelpde.problem import PointSet, Residual
+from kernelpde.problem import DiscreteProblem
 
 _SAMPLE_SIZES = (1024, 2048, 4096, 8192)
 """Numbers of functionals in a sample. The next size is used if the rank is a large fraction."""
@@ -43,11 +43,7 @@ class InducingFunctionals:
 
 
 def select_inducing(
-    kernels: Kernels,
-    residuals: tuple[Residual, ...],
-    point_sets: tuple[PointSet, ...],
-    tolerance: float,
-    max_rank: int,
+    problem: DiscreteProblem, tolerance: float, max_rank: int
 ) -> InducingFunctionals:
     """Select inducing functionals by pivoted Cholesky on a sample of jet values.
 
@@ -56,18 +52,15 @@ def select_inducing(
 
     **Arguments:**
 
-    - `kernels`, `residuals`, `point_sets`: problem and its points.
+    - `problem`: prior and conditions at their points.
     - `tolerance`: largest conditional variance of a candidate, relative to its prior variance.
     - `max_rank`: maximum number of inducing functionals.
     """
-    total = sum(
-        len(point_set.points) * len(residual.terms)
-        for residual, point_set in zip(residuals, point_sets, strict=True)
-    )
+    total = sum(len(c.point_set.points) * len(c.terms) for c in problem.conditions)
     inducing = None
     for size in _SAMPLE_SIZES:
-        candidates = _sample(residuals, point_sets, size)
-        inducing = _select_from(kernels, candidates, tolerance, max_rank)
+        candidates = _sample(problem, size)
+        inducing = _select_from(problem.prior, candidates, tolerance, max_rank)
         is_large_enough = inducing.rank * _MIN_SAMPLES_PER_RANK <= size or size >= total
         if is_large_enough or inducing.rank >= max_rank:
             break
@@ -75,24 +68,21 @@ def select_inducing(
     return inducing
 
 
-def _sample(
-    residuals: tuple[Residual, ...], point_sets: tuple[PointSet, ...], size: int
-) -> Functionals:
+def _sample(problem: DiscreteProblem, size: int) -> Functionals:
     """Return jet values at a subset of the points of every condition."""
-    terms = tuple(sorted({term for residual in residuals for term in residual.terms}))
-    counts = np.array([len(point_set.points) for point_set in point_sets])
-    widths = np.array([len(residual.terms) for residual in residuals])
+    terms = tuple(sorted(problem.terms))
+    counts = np.array([len(point_set.points) for point_set in problem.point_sets])
+    widths = np.array([len(condition.terms) for condition in problem.conditions])
     shares = np.sqrt(counts) * np.sqrt(widths)
     shares = np.maximum(size * shares / shares.sum() / widths, 8)
     rng = np.random.default_rng(0)
     points, coefficients = [], []
-    for residual, point_set, share in zip(residuals, point_sets, shares, strict=True):
-        count = len(point_set.points)
+    for condition, count, share in zip(problem.conditions, counts, shares, strict=True):
         indices = rng.permutation(count)[: min(count, int(share))]
-        for term in residual.terms:
+        for term in condition.terms:
             column = np.zeros((len(indices), len(terms)))
             column[:, terms.index(term)] = 1.0
-            points.append(np.asarray(point_set.points)[indices])
+            points.append(np.asarray(condition.point_set.points)[indices])
             coefficients.append(column)
     return Functionals(
         to_array(np.concatenate(points)), to_array(np.concatenate(coefficients)), terms
@@ -100,17 +90,17 @@ def _sample(
 
 
 @compiled
-def _scaled_gram(kernels: Kernels, candidates: Functionals) -> tuple[Array, Array]:
-    variance = gram_diagonal(kernels, [candidates])
+def _scaled_gram(prior: Prior, candidates: Functionals) -> tuple[Array, Array]:
+    variance = gram_diagonal(prior, [candidates])
     scale = jnp.where(variance > 0, 1.0 / jnp.sqrt(jnp.where(variance > 0, variance, 1.0)), 0.0)
     scaled = candidates.scale(scale)
-    return gram(kernels, scaled, scaled), scale
+    return gram(prior, scaled, scaled), scale
 
 
 def _select_from(
-    kernels: Kernels, candidates: Functionals, tolerance: float, max_rank: int
+    prior: Prior, candidates: Functionals, tolerance: float, max_rank: int
 ) -> InducingFunctionals:
-    matrix, scale = map(np.asarray, _scaled_gram(kernels, candidates))
+    matrix, scale = map(np.asarray, _scaled_gram(prior, candidates))
     order, rank = pivoted_cholesky(matrix, tolerance)
     pivots = order[: min(rank, max_rank)]
     coefficients: Float[np.ndarray, "N T"] = np.asarray(candidates.coefficients) * scale[:, None]

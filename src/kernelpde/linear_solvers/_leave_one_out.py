@@ -15,13 +15,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from kernelpde.functionals import Kernels, block_gram, gram_diagonal
+from kernelpde.functionals import Prior, block_gram, gram_diagonal
 from kernelpde.linear_solvers._cholesky import cholesky_solve, solve_transposed
 from kernelpde.linear_solvers._dense_factor import DenseFactor
 from kernelpde.linear_solvers._nystrom import LowRankFactors, NystromChunk, NystromFactor
 from kernelpde.problem import LinearSystem
 
-KernelsAndRows: TypeAlias = Callable[[Float[Array, " p"]], tuple[Kernels, LinearSystem]]
+KernelsAndRows: TypeAlias = Callable[[Float[Array, " p"]], tuple[Prior, LinearSystem]]
 """Function from θ to kernels and to a system whose noise may depend on θ."""
 
 
@@ -114,9 +114,9 @@ class DenseLeaveOneOut(AbstractLeaveOneOut):
         vectors = jax.lax.stop_gradient(vectors)
 
         def product(theta: Float[Array, " p"]) -> Float[Array, "M e"]:
-            kernels, system = model(theta)
-            shift = _diagonal_shift(kernels, system, jax.lax.stop_gradient(self.nugget))
-            return block_gram(kernels, system.batches) @ vectors + shift[:, None] * vectors
+            prior, system = model(theta)
+            shift = _diagonal_shift(prior, system, jax.lax.stop_gradient(self.nugget))
+            return block_gram(prior, system.batches) @ vectors + shift[:, None] * vectors
 
         def derivative(direction: Float[Array, " p"]) -> tuple[Float[Array, " d"], Array]:
             products = jax.jvp(product, (theta,), (direction,))[1]
@@ -200,9 +200,9 @@ class LowRankLeaveOneOut(AbstractLeaveOneOut):
         self, model: KernelsAndRows, theta: Float[Array, " p"]
     ) -> tuple[Float[Array, "p d"], Float[Array, "p d"]]:
         def arrays_and_shift(theta: Float[Array, " p"]):
-            kernels, system = model(theta)
-            arrays = eqx.filter(kernels, eqx.is_inexact_array)
-            return arrays, _diagonal_shift(kernels, system, self.nugget)
+            prior, system = model(theta)
+            arrays = eqx.filter(prior, eqx.is_inexact_array)
+            return arrays, _diagonal_shift(prior, system, self.nugget)
 
         def tangents(direction: Float[Array, " p"]):
             return jax.jvp(arrays_and_shift, (theta,), (direction,))[1]
@@ -259,8 +259,8 @@ class LowRankLeaveOneOut(AbstractLeaveOneOut):
 
 
 def _diagonal_shift(
-    kernels: Kernels, system: LinearSystem, nugget: Float[Array, ""]
+    prior: Prior, system: LinearSystem, nugget: Float[Array, ""]
 ) -> Float[Array, " M"]:
     """Return T = Σ + ηD, with D the diagonal of K + Σ."""
-    diagonal = gram_diagonal(kernels, system.batches) + system.variance
+    diagonal = gram_diagonal(prior, system.batches) + system.variance
     return system.variance + nugget * diagonal

@@ -16,7 +16,7 @@ from jaxtyping import Array, Float, Int
 from kernelpde.arrays import to_array
 from kernelpde.compiling import compiled
 from kernelpde.errors import InputError
-from kernelpde.functionals import Functionals, Kernels, Term, evaluate_jets
+from kernelpde.functionals import Functionals, Prior, Term, evaluate_jets
 from kernelpde.linear_solvers._factor import map_groups, small_factor, small_gram, small_solve
 from kernelpde.linear_solvers._metric import ScaledCoordinates
 from kernelpde.linear_solvers._padding import pad_indices
@@ -72,7 +72,7 @@ def group_neighbors(
 
 
 def local_jets(
-    kernels: Kernels,
+    prior: Prior,
     functionals: Functionals,
     values: Float[Array, " N1"],
     jitter: float,
@@ -97,17 +97,17 @@ def local_jets(
     padded_points = jnp.concatenate([points, points[-1:]])
 
     @eqx.filter_checkpoint
-    def evaluate(indices, kernels, functionals, values, points) -> Float[Array, "c T"]:
+    def evaluate(indices, prior, functionals, values, points) -> Float[Array, "c T"]:
         members, neighbors = indices
-        matrix = small_gram(kernels, functionals, neighbors, jitter)
+        matrix = small_gram(prior, functionals, neighbors, jitter)
         weights = small_solve(matrix, small_factor(matrix), values[neighbors])
         weighted = functionals[neighbors].scale(weights)
-        return evaluate_jets(kernels, points[members], terms, [weighted])
+        return evaluate_jets(prior, points[members], terms, [weighted])
 
     jet_values = map_groups(
         evaluate,
         (groups.members, groups.neighbors),
-        kernels,
+        prior,
         functionals,
         values,
         padded_points,
@@ -139,7 +139,7 @@ class LocalExpansion(eqx.Module):
     jitter: float
 
     def jets(
-        self, kernels: Kernels, points: Float[Array, "P d"], terms: tuple[Term, ...]
+        self, prior: Prior, points: Float[Array, "P d"], terms: tuple[Term, ...]
     ) -> Float[Array, "P T"]:
         """Evaluate jet values at points."""
         if any(isinstance(p, jax.core.Tracer) for p in (points, self.functionals.points)):
@@ -149,4 +149,4 @@ class LocalExpansion(eqx.Module):
                 "do not pass them as its arguments, or use Dense() or LowRank()."
             )
         groups = group_neighbors(points, self.functionals, self.metric, self.support_radius)
-        return _evaluate(kernels, self.functionals, self.values, self.jitter, points, groups, terms)
+        return _evaluate(prior, self.functionals, self.values, self.jitter, points, groups, terms)

@@ -34,7 +34,7 @@ from kernelpde.checking import check_integer, check_real
 from kernelpde.errors import RankError
 from kernelpde.functionals import (
     Functionals,
-    Kernels,
+    Prior,
     StackedFunctionals,
     flatten_mesh,
     gram,
@@ -53,7 +53,7 @@ from kernelpde.linear_solvers._protocol import (
     split_tangents,
 )
 from kernelpde.linear_solvers._result import RESULTS
-from kernelpde.problem import LinearSystem, PointSet, Residual
+from kernelpde.problem import Conditions, DiscreteProblem, LinearSystem
 
 MIN_ROWS_PER_FUNCTIONAL = 10
 """Minimum number of rows per inducing functional. With fewer rows, rounding errors dominate the
@@ -107,19 +107,13 @@ class LowRank(AbstractLinearSolver):
             check_real("LowRank", "tolerance", self.tolerance, greater_than=0)
         check_integer("LowRank", "max_rank", self.max_rank, at_least=1)
 
-    def select_inducing(
-        self, kernels: Kernels, residuals: tuple[Residual, ...], point_sets: tuple[PointSet, ...]
-    ) -> InducingFunctionals:
+    def select_inducing(self, problem: DiscreteProblem) -> InducingFunctionals:
         """Select inducing functionals, at most `max_rank`."""
         tolerance = _TOLERANCE_FRACTION * self.nugget if self.tolerance is None else self.tolerance
-        return select_inducing(
-            kernels, residuals, point_sets, max(float(tolerance), _MIN_NUGGET), self.max_rank
-        )
+        return select_inducing(problem, max(float(tolerance), _MIN_NUGGET), self.max_rank)
 
-    def init(
-        self, kernels: Kernels, residuals: tuple[Residual, ...], point_sets: tuple[PointSet, ...]
-    ) -> "LowRankState":
-        inducing = self.select_inducing(kernels, residuals, point_sets)
+    def init(self, problem: DiscreteProblem) -> "LowRankState":
+        inducing = self.select_inducing(problem)
         if not inducing.spans_all:
             raise RankError(
                 f"LowRank: {inducing.rank} functionals do not determine the others up to the "
@@ -169,11 +163,11 @@ class LowRankSolution(AbstractLinearSolution):
         return eqx.tree_at(lambda solution: solution.stored_factors, self, None)
 
     def leave_one_out(
-        self, kernels: Kernels, system: LinearSystem, conditions: tuple[int, ...]
+        self, prior: Prior, system: LinearSystem, conditions: tuple[int, ...]
     ) -> LowRankLeaveOneOut:
         inducing_factor = self.factors.inducing_factor
         return LowRankLeaveOneOut.from_factors(
-            NystromFactor(kernels, system.batches, self._inducing, inducing_factor, self.mesh),
+            NystromFactor(prior, system.batches, self._inducing, inducing_factor, self.mesh),
             self.factors,
             system,
             conditions,
@@ -182,29 +176,29 @@ class LowRankSolution(AbstractLinearSolution):
         )
 
     def covariance(
-        self, kernels: Kernels, system: LinearSystem, left: Functionals, right: Functionals
+        self, prior: Prior, system: LinearSystem, left: Functionals, right: Functionals
     ) -> Float[Array, "m n"]:
         del system
-        left_features, right_features = (self._features(kernels, side) for side in (left, right))
+        left_features, right_features = (self._features(prior, side) for side in (left, right))
         core_factor = self.factors.core_factor
         explained = solve_transposed(core_factor, left_features).T @ solve_transposed(
             core_factor, right_features
         )
-        return gram(kernels, left, right) - left_features.T @ right_features + explained
+        return gram(prior, left, right) - left_features.T @ right_features + explained
 
     def variance(
-        self, kernels: Kernels, system: LinearSystem, functionals: Functionals
+        self, prior: Prior, system: LinearSystem, functionals: Functionals
     ) -> Float[Array, " n"]:
         # Where there are rows, the variance given the inducing functionals is below the nugget.
         del system
-        features = self._features(kernels, functionals)
-        remaining = gram_diagonal(kernels, [functionals]) - jnp.sum(features**2, axis=0)
+        features = self._features(prior, functionals)
+        remaining = gram_diagonal(prior, [functionals]) - jnp.sum(features**2, axis=0)
         explained = jnp.sum(solve_transposed(self.factors.core_factor, features) ** 2, axis=0)
         return jnp.maximum(remaining, 0.0) + explained
 
-    def _features(self, kernels: Kernels, functionals: Functionals) -> Float[Array, "r n"]:
+    def _features(self, prior: Prior, functionals: Functionals) -> Float[Array, "r n"]:
         """Return R⁻ᵀ κ(Ψ, ψ)."""
-        cross = gram(kernels, self._inducing, functionals)
+        cross = gram(prior, self._inducing, functionals)
         return self.factors.inducing_factor.solve_transposed(cross)
 
     def condition_number(self) -> Float[Array, ""]:
@@ -271,39 +265,34 @@ class LowRankState(AbstractLinearSolverState):
     def flops(self, num_rows: int) -> float:
         return 4.0 * num_rows * len(self.stack.points) ** 2
 
-    def zero_coefficients(
-        self, residuals: tuple[Residual, ...], point_sets: tuple[PointSet, ...]
-    ) -> tuple[Float[Array, "_ _"], ...]:
-        del residuals, point_sets
+    def zero_coefficients(self, conditions: Conditions) -> tuple[Float[Array, "_ _"], ...]:
+        del conditions
         return (jnp.zeros_like(self.stack.coefficients[:, 0]),)
 
     def to_expansion(
-        self,
-        residuals: tuple[Residual, ...],
-        point_sets: tuple[PointSet, ...],
-        coefficients: tuple[Float[Array, "_ _"], ...],
+        self, conditions: Conditions, coefficients: tuple[Float[Array, "_ _"], ...]
     ) -> tuple[Functionals, ...]:
-        del residuals, point_sets
+        del conditions
         return tuple(
             Functionals(self.stack.points, weights, self.stack.terms) for weights in coefficients
         )
 
     def solve(
         self,
-        kernels: Kernels,
+        prior: Prior,
         system: LinearSystem,
         sweeps: int | Int[Array, ""] = 0,
         cache_intermediates: bool = False,
     ) -> LowRankSolution:
         del sweeps, cache_intermediates
         mesh = self.solver.mesh
-        inducing, diagonal = self.stack.batches[0], gram_diagonal(kernels, system.batches)
+        inducing, diagonal = self.stack.batches[0], gram_diagonal(prior, system.batches)
         shift = system.variance + self.solver.nugget * (diagonal + system.variance)
-        inducing_gram = gram(kernels, inducing, inducing)
+        inducing_gram = gram(prior, inducing, inducing)
         inducing_factor = _factor_inducing(
             jax.lax.stop_gradient(inducing_gram), self.solver.max_nugget
         )
-        frozen_kernels, frozen_system, frozen_shift = stop_gradient((kernels, system, shift))
+        frozen_kernels, frozen_system, frozen_shift = stop_gradient((prior, system, shift))
         features = NystromFactor(
             frozen_kernels, frozen_system.batches, inducing, inducing_factor, mesh
         )
@@ -317,12 +306,12 @@ class LowRankState(AbstractLinearSolverState):
         result = RESULTS.where(finite, result, RESULTS.not_finite)
         factors = LowRankFactors(inducing_factor, core_factor, coefficients)
         context = _JvpContext(features, factors, self.stack)
-        w = _weights((kernels, system.stacks, shift, system.rhs), context)
+        w = _weights((prior, system.stacks, shift, system.rhs), context)
         w = jnp.where(result == RESULTS.successful, w, jnp.nan)
         return LowRankSolution(
             (self.stack,),
             w,
-            rows_times(kernels, system.stacks, (self.stack,), w, mesh),
+            rows_times(prior, system.stacks, (self.stack,), w, mesh),
             coefficients @ coefficients,
             diagonal,
             jnp.asarray(self.solver.nugget, dtype=float),
@@ -352,20 +341,20 @@ def _weights(operands, context: _JvpContext) -> Float[Array, " r"]:
 
 @_weights.def_jvp
 def _(primals, tangents):
-    (kernels, stacks, shift, rhs), context = primals
+    (prior, stacks, shift, rhs), context = primals
     (kernels_dot, stacks_dot, shift_dot, rhs_dot), _ = tangents
     features: NystromFactor = context.features
     factors: LowRankFactors = context.factors
     inducing, w = (context.stack,), _weights(*primals)
     z = (rhs - features.times(factors.coefficients)) / shift
-    active, active_dot, inactive = split_tangents((kernels, stacks), (kernels_dot, stacks_dot))
+    active, active_dot, inactive = split_tangents((prior, stacks), (kernels_dot, stacks_dot))
 
     def products(leaves):
-        kernels, stacks = eqx.combine(leaves, inactive)
+        prior, stacks = eqx.combine(leaves, inactive)
         return (
-            rows_times(kernels, stacks, inducing, w, features.mesh),
-            times_rows(kernels, inducing, stacks, z, features.mesh)
-            - gram(kernels, features.inducing, features.inducing) @ w,
+            rows_times(prior, stacks, inducing, w, features.mesh),
+            times_rows(prior, inducing, stacks, z, features.mesh)
+            - gram(prior, features.inducing, features.inducing) @ w,
         )
 
     row_dot, inducing_dot = jax.jvp(products, (active,), (active_dot,))[1]

@@ -6,7 +6,7 @@ import equinox as eqx
 import numpy as np
 from jaxtyping import Float
 
-from kernelpde.functionals import Kernels
+from kernelpde.functionals import Prior
 from kernelpde.kernels import kernel_periods, typical_lengthscales
 
 
@@ -26,13 +26,12 @@ class ScaledCoordinates(eqx.Module):
     periods: tuple[float | None, ...] = eqx.field(static=True)
 
     @staticmethod
-    def from_kernels(kernels: Kernels, points: Float[np.ndarray, "N d"]) -> "ScaledCoordinates":
+    def from_prior(prior: Prior, points: Float[np.ndarray, "N d"]) -> "ScaledCoordinates":
         """Scale by the typical lengthscales of the kernels at the points."""
         extents = np.ptp(points, axis=0)
-        latents = kernels if isinstance(kernels, tuple) else kernels.latents
-        scale = typical_lengthscales(latents, np.where(extents > 0, extents, 1.0))
+        scale = typical_lengthscales(prior.kernels, np.where(extents > 0, extents, 1.0))
         return ScaledCoordinates(
-            np.exp(np.mean(np.log(scale))) / scale, kernel_periods(latents, len(extents))
+            np.exp(np.mean(np.log(scale))) / scale, kernel_periods(prior.kernels, len(extents))
         )
 
     def __call__(self, points: Float[np.ndarray, "N d"]) -> Float[np.ndarray, "N e"]:

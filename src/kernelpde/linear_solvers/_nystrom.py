@@ -12,7 +12,7 @@ from jaxtyping import Array, Float
 
 from kernelpde.functionals import (
     Functionals,
-    Kernels,
+    Prior,
     gram,
     map_rows,
     num_groups,
@@ -55,7 +55,7 @@ class NystromFactor(eqx.Module):
       E = ∂K_ΦΨ R⁻¹ is needed.
     """
 
-    kernels: Kernels
+    prior: Prior
     batches: tuple[Functionals, ...]
     inducing: Functionals
     inducing_factor: DenseFactor
@@ -64,7 +64,7 @@ class NystromFactor(eqx.Module):
 
     def tangent(self, direction: Any, rows: Functionals) -> Float[Array, "r n"]:
         """Return Eᵀ = R⁻ᵀ ∂κ(Ψ, rows) for a direction."""
-        arrays, static = eqx.partition(self.kernels, eqx.is_inexact_array)
+        arrays, static = eqx.partition(self.prior, eqx.is_inexact_array)
 
         def matrix(arrays: Any) -> Float[Array, "r n"]:
             return gram(eqx.combine(arrays, static), self.inducing, rows)
@@ -160,7 +160,7 @@ class NystromFactor(eqx.Module):
     def _form(self, rows: Functionals) -> "NystromChunk":
         # Quadrature nodes are on a separate axis of the chunk.
         rows = jax.tree.map(lambda leaf: leaf.reshape(-1, leaf.shape[-1]), rows)
-        features = self.inducing_factor.solve_transposed(gram(self.kernels, self.inducing, rows))
+        features = self.inducing_factor.solve_transposed(gram(self.prior, self.inducing, rows))
         return NystromChunk(features, self, rows)
 
     def _chunks(

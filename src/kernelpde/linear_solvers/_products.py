@@ -7,7 +7,7 @@ from jaxtyping import Array, Float
 
 from kernelpde.functionals import (
     Functionals,
-    Kernels,
+    Prior,
     StackedFunctionals,
     Term,
     evaluate_jets,
@@ -20,7 +20,7 @@ from kernelpde.linear_solvers._padding import pad_functionals
 
 
 def sharded_jets(
-    kernels: Kernels,
+    prior: Prior,
     points: Float[Array, "N d"],
     terms: tuple[Term, ...],
     batches: tuple[Functionals, ...],
@@ -28,14 +28,14 @@ def sharded_jets(
 ) -> Float[Array, "N T"]:
     """Evaluate jet values of an expansion, with the points distributed over devices."""
 
-    def evaluate(points, kernels, batches):
-        return evaluate_jets(kernels, points, terms, batches)
+    def evaluate(points, prior, batches):
+        return evaluate_jets(prior, points, terms, batches)
 
-    return map_rows(evaluate, points, kernels, batches, mesh=mesh)
+    return map_rows(evaluate, points, prior, batches, mesh=mesh)
 
 
 def rows_times(
-    kernels: Kernels,
+    prior: Prior,
     rows: tuple[StackedFunctionals, ...],
     inducing: tuple[StackedFunctionals, ...],
     vector: Float[Array, " r"],
@@ -45,14 +45,14 @@ def rows_times(
     weighted = expand(inducing, vector)
     return jnp.concatenate(
         [
-            stack.apply(sharded_jets(kernels, stack.points, stack.terms, weighted, mesh))
+            stack.apply(sharded_jets(prior, stack.points, stack.terms, weighted, mesh))
             for stack in rows
         ]
     )
 
 
 def times_rows(
-    kernels: Kernels,
+    prior: Prior,
     inducing: tuple[StackedFunctionals, ...],
     rows: tuple[StackedFunctionals, ...],
     vector: Float[Array, " M"],
@@ -61,13 +61,13 @@ def times_rows(
     """Return K_ΨΦ v."""
     num_chunks = num_groups(mesh)
 
-    def product(batches, kernels, inducing):
+    def product(batches, prior, inducing):
         (stack,) = inducing
-        return stack.apply(evaluate_jets(kernels, stack.points, stack.terms, batches))
+        return stack.apply(evaluate_jets(prior, stack.points, stack.terms, batches))
 
     def split(batch: Functionals) -> Functionals:
         padded = pad_functionals(batch, -batch.points.shape[0] % num_chunks)
         return jax.tree.map(lambda leaf: leaf.reshape(num_chunks, -1, *leaf.shape[1:]), padded)
 
     chunks = tuple(map(split, expand(rows, vector)))
-    return sum_groups(product, chunks, kernels, inducing, mesh=mesh)
+    return sum_groups(product, chunks, prior, inducing, mesh=mesh)

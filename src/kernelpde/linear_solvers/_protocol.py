@@ -22,7 +22,7 @@ from jaxtyping import Array, Bool, Float, Int
 from kernelpde.checking import check_real
 from kernelpde.functionals import (
     Functionals,
-    Kernels,
+    Prior,
     StackedFunctionals,
     Term,
     evaluate_jets,
@@ -33,7 +33,7 @@ from kernelpde.linear_solvers._leave_one_out import AbstractLeaveOneOut
 from kernelpde.linear_solvers._local import LocalExpansion, NeighborGroups
 from kernelpde.linear_solvers._products import sharded_jets
 from kernelpde.linear_solvers._result import RESULTS, has_solution
-from kernelpde.problem import LinearSystem, PointSet, Residual
+from kernelpde.problem import Conditions, DiscreteProblem, LinearSystem
 
 
 class AbstractLinearSolution(eqx.Module):
@@ -87,18 +87,18 @@ class AbstractLinearSolution(eqx.Module):
 
     def jets(
         self,
-        kernels: Kernels,
+        prior: Prior,
         points: Float[Array, "P d"],
         terms: tuple[Term, ...],
         neighbors: NeighborGroups | None,
     ) -> Float[Array, "P T"]:
         """Evaluate jet values of u at points, with `neighbors` from the solver state."""
         del neighbors
-        return evaluate_jets(kernels, points, terms, self.expansion)
+        return evaluate_jets(prior, points, terms, self.expansion)
 
     def predict(
         self,
-        kernels: Kernels,
+        prior: Prior,
         stacks: tuple[StackedFunctionals, ...],
         neighbors: tuple[NeighborGroups | None, ...],
         cache_intermediates: bool = False,
@@ -106,7 +106,7 @@ class AbstractLinearSolution(eqx.Module):
         """Evaluate other functionals of u, with the `neighbors` of their points."""
         del neighbors
         return stacked_matvec(
-            kernels, stacks, self.stacks, self.weights, cache_intermediates=cache_intermediates
+            prior, stacks, self.stacks, self.weights, cache_intermediates=cache_intermediates
         )
 
     @abc.abstractmethod
@@ -126,7 +126,7 @@ class AbstractLinearSolution(eqx.Module):
         """
 
     def leave_one_out(
-        self, kernels: Kernels, system: LinearSystem, conditions: tuple[int, ...]
+        self, prior: Prior, system: LinearSystem, conditions: tuple[int, ...]
     ) -> AbstractLeaveOneOut:
         """Return the leave-one-out predictions of the rows of some conditions.
 
@@ -138,13 +138,13 @@ class AbstractLinearSolution(eqx.Module):
         raise NotImplementedError(f"{type(self).__name__} has no inverse.")
 
     def covariance(
-        self, kernels: Kernels, system: LinearSystem, left: Functionals, right: Functionals
+        self, prior: Prior, system: LinearSystem, left: Functionals, right: Functionals
     ) -> Float[Array, "m n"]:
         """Return the covariance between functionals conditioned on the rows."""
         raise NotImplementedError(f"{type(self).__name__} has no covariances.")
 
     def variance(
-        self, kernels: Kernels, system: LinearSystem, functionals: Functionals
+        self, prior: Prior, system: LinearSystem, functionals: Functionals
     ) -> Float[Array, " n"]:
         """Return the variance of functionals conditioned on the rows."""
         raise NotImplementedError(f"{type(self).__name__} has no covariances.")
@@ -153,10 +153,10 @@ class AbstractLinearSolution(eqx.Module):
         """Return bᵀ P⁻¹ b = ‖u‖² + (b - Φu)ᵀ T⁻¹ (b - Φu)."""
         return self.norm_squared + jnp.sum((rhs - self.row_values) ** 2 / self.diagonal_shift)
 
-    def jet_values(self, kernels: Kernels, system: LinearSystem) -> tuple[Float[Array, "_ _"], ...]:
+    def jet_values(self, prior: Prior, system: LinearSystem) -> tuple[Float[Array, "_ _"], ...]:
         """Return the jet values in which the residual of each condition is nonlinear."""
         return tuple(
-            sharded_jets(kernels, stack.points, terms, self.expansion, self.device_mesh)
+            sharded_jets(prior, stack.points, terms, self.expansion, self.device_mesh)
             for stack, terms in zip(system.stacks, system.nonlinear_terms, strict=True)
         )
 
@@ -198,34 +198,29 @@ class AbstractLinearSolverState(eqx.Module):
     def flops(self, num_rows: int) -> float:
         """Estimate the floating-point operations of a step."""
 
-    def with_factor(self, kernels: Kernels) -> "AbstractLinearSolverState":
+    def with_factor(self, prior: Prior) -> "AbstractLinearSolverState":
         """Return a copy with the factorizations that depend on the kernels only."""
-        del kernels
+        del prior
         return self
 
     @abc.abstractmethod
-    def zero_coefficients(
-        self, residuals: tuple[Residual, ...], point_sets: tuple[PointSet, ...]
-    ) -> tuple[Float[Array, "_ _"], ...]:
+    def zero_coefficients(self, conditions: Conditions) -> tuple[Float[Array, "_ _"], ...]:
         """Return the coefficients that represent u = 0."""
 
     @abc.abstractmethod
     def to_expansion(
-        self,
-        residuals: tuple[Residual, ...],
-        point_sets: tuple[PointSet, ...],
-        coefficients: tuple[Float[Array, "_ _"], ...],
+        self, conditions: Conditions, coefficients: tuple[Float[Array, "_ _"], ...]
     ) -> tuple[Functionals, ...] | LocalExpansion:
         """Convert coefficients to an expansion that can be evaluated at any point."""
 
-    def neighbors(self, point_sets: tuple[PointSet, ...]) -> tuple[NeighborGroups | None, ...]:
+    def neighbors(self, conditions: Conditions) -> tuple[NeighborGroups | None, ...]:
         """Return the neighbors of points, as required by `AbstractLinearSolution.jets`."""
-        return (None,) * len(point_sets)
+        return (None,) * len(conditions)
 
     @abc.abstractmethod
     def solve(
         self,
-        kernels: Kernels,
+        prior: Prior,
         system: LinearSystem,
         sweeps: int | Int[Array, ""] = 0,
         cache_intermediates: bool = False,
@@ -262,15 +257,8 @@ class AbstractLinearSolver(eqx.Module):
         check_real(caller, "max_nugget", self.max_nugget, at_least=0, at_most=1)
 
     @abc.abstractmethod
-    def init(
-        self, kernels: Kernels, residuals: tuple[Residual, ...], point_sets: tuple[PointSet, ...]
-    ) -> AbstractLinearSolverState:
-        """Precompute the structure that does not depend on the linearization.
-
-        **Arguments:**
-
-        - `kernels`, `residuals`, `point_sets`: problem and its points.
-        """
+    def init(self, problem: DiscreteProblem) -> AbstractLinearSolverState:
+        """Precompute the structure that does not depend on the linearization."""
 
 
 def split_tangents(primals: Any, tangents: Any) -> tuple[Any, Any, Any]:

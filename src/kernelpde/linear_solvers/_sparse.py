@@ -26,7 +26,7 @@ from kernelpde.arrays import stop_gradient
 from kernelpde.checking import check_integer, check_real
 from kernelpde.compiling import compiled
 from kernelpde.errors import InputError
-from kernelpde.functionals import Functionals, Kernels, concatenate, flatten_mesh, gram_diagonal
+from kernelpde.functionals import Functionals, Prior, concatenate, flatten_mesh, gram_diagonal
 from kernelpde.linear_solvers._factor import Factor, factorize_sparse, precision_times
 from kernelpde.linear_solvers._local import LocalExpansion, NeighborGroups, group_neighbors
 from kernelpde.linear_solvers._metric import ScaledCoordinates
@@ -41,7 +41,7 @@ from kernelpde.linear_solvers._sparse_order import collect_functionals, order_ro
 from kernelpde.linear_solvers._sparse_solution import SparseSolution
 from kernelpde.linear_solvers._supernodes import Pattern, make_pattern
 from kernelpde.memory import require_bytes
-from kernelpde.problem import LinearSystem, PointSet, Residual
+from kernelpde.problem import Conditions, DiscreteProblem, LinearSystem
 
 _PREDICTION_RADIUS = 4.0
 """Largest support radius of evaluation points, in units of the finest length scale."""
@@ -94,49 +94,43 @@ class Sparse(AbstractLinearSolver):
         for name in ("max_iterations", "num_maximin"):
             check_integer("Sparse", name, getattr(self, name), at_least=1)
 
-    def init(
-        self, kernels: Kernels, residuals: tuple[Residual, ...], point_sets: tuple[PointSet, ...]
-    ) -> "SparseState":
-        if uses_laws(residuals):
+    def init(self, problem: DiscreteProblem) -> "SparseState":
+        if problem.uses_laws:
             raise InputError(
                 "Sparse: problems with a Law are not supported: a law couples all rows, so the "
                 "matrix has no sparse approximation. Use Dense() or LowRank()."
             )
-        if any(point_set.num_nodes > 1 for point_set in point_sets):
+        if problem.has_averages:
             raise InputError("Sparse: averages are not local; use Dense() or LowRank().")
-        points = np.concatenate([np.asarray(point_set.points) for point_set in point_sets])
-        metric = ScaledCoordinates.from_kernels(kernels, points)
-        order = (residuals, point_sets, metric, self.num_maximin)
-        functionals, functional_indices, groups = collect_functionals(*order)
+        points = np.concatenate([np.asarray(p.points) for p in problem.point_sets])
+        metric = ScaledCoordinates.from_prior(problem.prior, points)
+        conditions = problem.conditions
+        functionals, functional_indices, groups = collect_functionals(
+            conditions, metric, self.num_maximin
+        )
+        row_groups = order_rows(conditions, metric, self.num_maximin)
         row_points = np.concatenate(
             [
-                np.tile(np.asarray(point_set.points), (len(residual.equation_terms), 1))
-                for residual, point_set in zip(residuals, point_sets, strict=True)
+                np.tile(np.asarray(condition.point_set.points), (condition.num_equations, 1))
+                for condition in conditions
             ]
         )
-        variance = _prior_variance(kernels, functionals)
+        variance = _prior_variance(problem.prior, functionals)
         scaled = functionals.scale(1.0 / jnp.sqrt(jnp.where(variance > 0, variance, 1.0)))
         return SparseState(
             self,
             pad_functionals(scaled, 1),
             tuple(map(jnp.asarray, functional_indices)),
             make_pattern(metric(np.asarray(functionals.points)), groups, self.radius, self.mesh),
-            make_pattern(
-                metric(row_points), order_rows(*order), self.preconditioner_radius, self.mesh
-            ),
+            make_pattern(metric(row_points), row_groups, self.preconditioner_radius, self.mesh),
             metric,
             min(self.radius, _PREDICTION_RADIUS) * groups[-1].scale,
         )
 
 
-def uses_laws(residuals: tuple[Residual, ...]) -> bool:
-    """Return whether a residual contains a law."""
-    return any(term.node_index is not None for residual in residuals for term in residual.terms)
-
-
 @compiled
-def _prior_variance(kernels: Kernels, functionals: Functionals) -> Float[Array, " N"]:
-    return gram_diagonal(kernels, [functionals])
+def _prior_variance(prior: Prior, functionals: Functionals) -> Float[Array, " N"]:
+    return gram_diagonal(prior, [functionals])
 
 
 class SparseState(AbstractLinearSolverState):
@@ -186,36 +180,31 @@ class SparseState(AbstractLinearSolverState):
         """Memory of both factors."""
         return self.pattern.bytes + self.row_pattern.bytes
 
-    def with_factor(self, kernels: Kernels) -> "SparseState":
+    def with_factor(self, prior: Prior) -> "SparseState":
         return eqx.tree_at(
             lambda solver_state: solver_state.factor,
             self,
-            _factorize(kernels, self),
+            _factorize(prior, self),
             is_leaf=lambda x: x is None,
         )
 
-    def zero_coefficients(
-        self, residuals: tuple[Residual, ...], point_sets: tuple[PointSet, ...]
-    ) -> tuple[Float[Array, "_ _"], ...]:
-        del residuals, point_sets
+    def zero_coefficients(self, conditions: Conditions) -> tuple[Float[Array, "_ _"], ...]:
+        del conditions
         return (jnp.asarray(np.zeros((self.pattern.padding_index + 1, 1))),)
 
     def to_expansion(
-        self,
-        residuals: tuple[Residual, ...],
-        point_sets: tuple[PointSet, ...],
-        coefficients: tuple[Float[Array, "_ _"], ...],
+        self, conditions: Conditions, coefficients: tuple[Float[Array, "_ _"], ...]
     ) -> LocalExpansion:
-        del residuals, point_sets
+        del conditions
         (values,) = coefficients
         return LocalExpansion(
             self.functionals, values[:, 0], self.metric, self.support_radius, self.solver.jitter
         )
 
-    def neighbors(self, point_sets: tuple[PointSet, ...]) -> tuple[NeighborGroups | None, ...]:
+    def neighbors(self, conditions: Conditions) -> tuple[NeighborGroups | None, ...]:
         return tuple(
-            group_neighbors(point_set.points, self.functionals, self.metric, self.support_radius)
-            for point_set in point_sets
+            group_neighbors(c.point_set.points, self.functionals, self.metric, self.support_radius)
+            for c in conditions
         )
 
     def apply_transpose(
@@ -246,15 +235,15 @@ class SparseState(AbstractLinearSolverState):
 
     def solve(
         self,
-        kernels: Kernels,
+        prior: Prior,
         system: LinearSystem,
         sweeps: int | Int[Array, ""] = 0,
         cache_intermediates: bool = False,
     ) -> SparseSolution:
         del sweeps, cache_intermediates
-        diagonal = gram_diagonal(kernels, system.batches)
+        diagonal = gram_diagonal(prior, system.batches)
         shift = system.variance + self.solver.nugget * (diagonal + system.variance)
-        frozen_kernels, frozen_system, frozen_shift = stop_gradient((kernels, system, shift))
+        frozen_kernels, frozen_system, frozen_shift = stop_gradient((prior, system, shift))
         operator = PreconditionedOperator(
             self,
             frozen_system,
@@ -271,7 +260,7 @@ class SparseState(AbstractLinearSolverState):
         frozen_weights, iterations, converged = operator.conjugate_gradients(frozen_system.rhs)
         frozen_values = operator.values(frozen_weights)
         weights, values = _weights_and_values(
-            (kernels, system, shift, system.rhs), operator, (frozen_weights, frozen_values)
+            (prior, system, shift, system.rhs), operator, (frozen_weights, frozen_values)
         )
         row_values = self.apply(system, values)
         succeeded = operator.factor.succeeded & operator.preconditioner.succeeded
@@ -295,15 +284,15 @@ class SparseState(AbstractLinearSolverState):
             self.pattern.mesh,
         )
 
-    def factorize(self, kernels: Kernels) -> Factor:
+    def factorize(self, prior: Prior) -> Factor:
         """Compute the factor for ψ."""
         shift = jnp.zeros(self.pattern.padding_index + 1)
-        return factorize_sparse(kernels, self.functionals, shift, self.solver.jitter, self.pattern)
+        return factorize_sparse(prior, self.functionals, shift, self.solver.jitter, self.pattern)
 
 
 @compiled
-def _factorize(kernels: Kernels, solver_state: SparseState) -> Factor:
-    return solver_state.factorize(kernels)
+def _factorize(prior: Prior, solver_state: SparseState) -> Factor:
+    return solver_state.factorize(prior)
 
 
 class PreconditionedOperator(eqx.Module):
@@ -379,21 +368,21 @@ def _weights_and_values(
 
 @_weights_and_values.def_jvp
 def _(primals, tangents):
-    (kernels, system, _, _), operator, (weights, values) = primals
+    (prior, system, _, _), operator, (weights, values) = primals
     (kernels_dot, system_dot, shift_dot, rhs_dot), _, _ = tangents
     state: SparseState = operator.solver_state
     if any(stack.points is not None for stack in system_dot.stacks):
         raise InputError(
             "Sparse: derivatives in points are not available. Use Dense() or LowRank()."
         )
-    active, active_dot, inactive = split_tangents((kernels, system), (kernels_dot, system_dot))
+    active, active_dot, inactive = split_tangents((prior, system), (kernels_dot, system_dot))
 
     def products(leaves):
         """Return Θ⁻¹ v, Aᵀ z and A v."""
-        kernels, system = eqx.combine(leaves, inactive)
+        prior, system = eqx.combine(leaves, inactive)
         jitter = state.solver.jitter
         return (
-            precision_times(kernels, state.functionals, jitter, state.pattern, values),
+            precision_times(prior, state.functionals, jitter, state.pattern, values),
             state.apply_transpose(system, weights),
             state.apply(system, values),
         )

@@ -13,15 +13,15 @@ from kernelpde.arrays import to_array
 from kernelpde.functionals import Functionals, Term
 from kernelpde.linear_solvers._metric import ScaledCoordinates
 from kernelpde.linear_solvers._ordering import Level, levels
-from kernelpde.problem import PointSet, Residual
+from kernelpde.problem import Conditions
 
 
-def _condition_stages(residuals: tuple[Residual, ...]) -> list[list[int]]:
+def _condition_stages(conditions: Conditions) -> list[list[int]]:
     """Group the indices of the conditions by the highest derivative, lowest first.
 
     Conditional on boundary values, the coupling between equations is more local.
     """
-    orders = [max(sum(gamma) for term in r.terms for gamma in term.orders) for r in residuals]
+    orders = [max(sum(gamma) for term in c.terms for gamma in term.orders) for c in conditions]
     return [[n for n, o in enumerate(orders) if o == order] for order in sorted(set(orders))]
 
 
@@ -47,16 +47,13 @@ def _order_stages(
 
 
 def collect_functionals(
-    residuals: tuple[Residual, ...],
-    point_sets: tuple[PointSet, ...],
-    metric: ScaledCoordinates,
-    num_first: int,
+    conditions: Conditions, metric: ScaledCoordinates, num_first: int
 ) -> tuple[Functionals, list[Int[np.ndarray, "_ _"]], list[Level]]:
     """Collect the distinct functionals ψ in elimination order.
 
     **Arguments:**
 
-    - `residuals`, `point_sets`: problem and its points.
+    - `conditions`: conditions at their points.
     - `metric`: coordinates in which distances are measured.
     - `num_first`: number of points in the first level.
 
@@ -64,9 +61,9 @@ def collect_functionals(
 
     ψ, for each condition the indices of its jet values in ψ, and the levels of ψ.
     """
-    unique, point_indices = _unique_points(point_sets)
-    terms = sorted({term for residual in residuals for term in residual.terms})
-    stages = _condition_stages(residuals)
+    unique, point_indices = _unique_points(conditions)
+    terms = sorted({term for condition in conditions for term in condition.terms})
+    stages = _condition_stages(conditions)
     index: dict[Term, np.ndarray] = {}
     points, functional_terms, groups, derivatives = [], [], [], []
     count, finest_scale = 0, 0.0
@@ -83,7 +80,7 @@ def collect_functionals(
 
     for field in sorted({term.field for term in terms}):
         value = Term(field, ((0,) * unique.shape[1],))
-        uses_field = [any(term.field == field for term in residual.terms) for residual in residuals]
+        uses_field = [any(term.field == field for term in c.terms) for c in conditions]
         stage_points = [
             np.concatenate(
                 [np.zeros(0, dtype=int), *(point_indices[n] for n in stage if uses_field[n])]
@@ -98,15 +95,15 @@ def collect_functionals(
         if term not in index:
             indices = [
                 indices
-                for indices, residual in zip(point_indices, residuals, strict=True)
-                if term in residual.terms
+                for indices, condition in zip(point_indices, conditions, strict=True)
+                if term in condition.terms
             ]
             derivatives.append(append(term, np.unique(np.concatenate(indices))))
     if derivatives:
         groups.append(Level(np.concatenate(derivatives), finest_scale))
     functional_indices = [
-        np.stack([index[term][indices] for term in residual.terms], axis=1)
-        for indices, residual in zip(point_indices, residuals, strict=True)
+        np.stack([index[term][indices] for term in condition.terms], axis=1)
+        for indices, condition in zip(point_indices, conditions, strict=True)
     ]
     columns = tuple(sorted(set(functional_terms)))
     coefficients = np.zeros((count, len(columns)))
@@ -116,31 +113,27 @@ def collect_functionals(
 
 
 def _unique_points(
-    point_sets: tuple[PointSet, ...],
+    conditions: Conditions,
 ) -> tuple[Float[np.ndarray, "N d"], list[Int[np.ndarray, " _"]]]:
     """Return all distinct points, and the indices of the points of each condition."""
-    points = np.concatenate([np.asarray(point_set.points) for point_set in point_sets])
+    point_arrays = [np.asarray(condition.point_set.points) for condition in conditions]
+    points = np.concatenate(point_arrays)
     unique, indices = np.unique(points, axis=0, return_inverse=True)
-    bounds = np.cumsum([len(point_set.points) for point_set in point_sets])[:-1]
+    bounds = np.cumsum([len(array) for array in point_arrays])[:-1]
     return unique, np.split(indices.reshape(-1), bounds)
 
 
-def order_rows(
-    residuals: tuple[Residual, ...],
-    point_sets: tuple[PointSet, ...],
-    metric: ScaledCoordinates,
-    num_first: int,
-) -> list[Level]:
+def order_rows(conditions: Conditions, metric: ScaledCoordinates, num_first: int) -> list[Level]:
     """Order rows from coarse to fine, with all rows of a point next to each other."""
-    unique, point_indices = _unique_points(point_sets)
+    unique, point_indices = _unique_points(conditions)
     row_points = [
-        np.tile(indices, len(residual.equation_terms))
-        for indices, residual in zip(point_indices, residuals, strict=True)
+        np.tile(indices, condition.num_equations)
+        for indices, condition in zip(point_indices, conditions, strict=True)
     ]
     bounds = np.cumsum([0, *map(len, row_points)])
     row_points = np.concatenate(row_points)
     groups: list[Level] = []
-    for stage in _condition_stages(residuals):
+    for stage in _condition_stages(conditions):
         rows = np.concatenate([np.arange(bounds[n], bounds[n + 1]) for n in stage])
         rows = rows[np.argsort(row_points[rows], kind="stable")]
         indices, starts = np.unique(row_points[rows], return_index=True)

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 from jax.sharding import Mesh
 from jaxtyping import Array, Float, Int
 
-from kernelpde.functionals import Functionals, Kernels, StackedFunctionals, Term
+from kernelpde.functionals import Functionals, Prior, StackedFunctionals, Term
 from kernelpde.linear_solvers._local import NeighborGroups, local_jets
 from kernelpde.linear_solvers._protocol import AbstractLinearSolution
 from kernelpde.linear_solvers._result import RESULTS
@@ -49,19 +49,19 @@ class SparseSolution(AbstractLinearSolution):
 
     def jets(
         self,
-        kernels: Kernels,
+        prior: Prior,
         points: Float[Array, "P d"],
         terms: tuple[Term, ...],
         neighbors: NeighborGroups | None,
     ) -> Float[Array, "P T"]:
         assert neighbors is not None
         return local_jets(
-            kernels, self.functionals, self.values, self.jitter, points, neighbors, terms, self.mesh
+            prior, self.functionals, self.values, self.jitter, points, neighbors, terms, self.mesh
         )
 
     def predict(
         self,
-        kernels: Kernels,
+        prior: Prior,
         stacks: tuple[StackedFunctionals, ...],
         neighbors: tuple[NeighborGroups | None, ...],
         cache_intermediates: bool = False,
@@ -69,7 +69,7 @@ class SparseSolution(AbstractLinearSolution):
         del cache_intermediates
         return jnp.concatenate(
             [
-                stack.apply(self.jets(kernels, stack.points, stack.terms, groups))
+                stack.apply(self.jets(prior, stack.points, stack.terms, groups))
                 for stack, groups in zip(stacks, neighbors, strict=True)
             ]
         )
@@ -88,8 +88,8 @@ class SparseSolution(AbstractLinearSolution):
         del coefficients
         return self.weights @ applied
 
-    def jet_values(self, kernels: Kernels, system: LinearSystem) -> tuple[Float[Array, "_ _"], ...]:
-        del kernels
+    def jet_values(self, prior: Prior, system: LinearSystem) -> tuple[Float[Array, "_ _"], ...]:
+        del prior
         return tuple(
             jet_values[:, list(indices)]
             for indices, jet_values in zip(

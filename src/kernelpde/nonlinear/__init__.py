@@ -25,7 +25,6 @@ from kernelpde.nonlinear._solvers import LevenbergMarquardt as LevenbergMarquard
 from kernelpde.nonlinear._solvers import NonlinearSolver as NonlinearSolver
 from kernelpde.nonlinear._solvers import default_solver as default_solver
 from kernelpde.nonlinear._step import max_relative_change as max_relative_change
-from kernelpde.nonlinear._step import nonlinear_residual as nonlinear_residual
 from kernelpde.nonlinear._step import take_step as take_step
 from kernelpde.nonlinear._step import zero_iterate as zero_iterate
 from kernelpde.nonlinear._transformed import solve_for_jets as solve_for_jets

@@ -2,53 +2,67 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import equinox as eqx
 import numpy as np
-from jaxtyping import Array
+from jaxtyping import Array, Float
 
 from kernelpde.arrays import Numbers, to_array
-from kernelpde.compiling import MAX_PADDED_ROWS, is_traced, padded_size
+from kernelpde.compiling import MAX_PADDED_ROWS, is_traced
 from kernelpde.errors import InputError
-from kernelpde.functionals import Kernels
+from kernelpde.functionals import Functionals, Prior
 from kernelpde.linear_solvers import (
     AbstractLinearSolverState,
     Automatic,
     LinearSolver,
+    LocalExpansion,
     choose_solver,
     needs_concrete_kernels,
 )
 from kernelpde.precision import require_float64
-from kernelpde.problem import PointSet, Problem, Residual, prior_and_data_mean_square
+from kernelpde.problem import (
+    Conditions,
+    DiscreteProblem,
+    PointSet,
+    Problem,
+    prior_and_data_mean_square,
+)
 
 Points: TypeAlias = Mapping[str, int | Numbers] | tuple[PointSet, ...]
 """For each condition the number of points to draw, or an array of points; or drawn point sets."""
 
 
-class SolveInputs(NamedTuple):
-    """All inputs of an iteration, without the names of fields and conditions.
+class SolveInputs(eqx.Module):
+    """All inputs of an iteration.
 
-    Compiled functions depend on these, so that problems with the same arrays share programs.
+    **Attributes:**
+
+    - `discrete`: prior and conditions at their points.
+    - `solver_state`: state of the linear solver.
     """
 
-    residuals: tuple[Residual, ...]
-    kernels: Kernels
-    point_sets: tuple[PointSet, ...]
+    discrete: DiscreteProblem
     solver_state: AbstractLinearSolverState
 
     @property
-    def conditions(self) -> list[tuple[Residual, PointSet]]:
-        """Residual and points of each condition."""
-        return list(zip(self.residuals, self.point_sets, strict=True))
+    def prior(self) -> Prior:
+        return self.discrete.prior
+
+    @property
+    def conditions(self) -> Conditions:
+        return self.discrete.conditions
+
+    def with_factor(self) -> "SolveInputs":
+        """Compute the factorizations that depend on the prior only."""
+        return replace(self, solver_state=self.solver_state.with_factor(self.prior))
 
     def padded(self) -> "SolveInputs":
         """Pad the points of small problems, so that problems of similar size share programs."""
-        num_rows = sum(p.rows_per_equation * len(r.equation_terms) for r, p in self.conditions)
-        if num_rows > MAX_PADDED_ROWS or not self.solver_state.forms_matrix:
+        if self.discrete.num_rows > MAX_PADDED_ROWS or not self.solver_state.forms_matrix:
             return self
-        padded = tuple(p.padded(padded_size(p.rows_per_equation)) for p in self.point_sets)
-        return self._replace(point_sets=padded)
+        padded = tuple(condition.padded() for condition in self.conditions)
+        return replace(self, discrete=DiscreteProblem(self.prior, padded))
 
 
 class Discretization(eqx.Module):
@@ -83,14 +97,11 @@ class Discretization(eqx.Module):
     @property
     def solve_inputs(self) -> SolveInputs:
         """Inputs of the iteration."""
-        return SolveInputs(
-            self.problem.residuals, self.problem.kernels, self.point_sets, self.solver_state
-        )
+        return SolveInputs(self.problem.at_points(self.point_sets), self.solver_state)
 
     def prepared_inputs(self) -> SolveInputs:
         """Return padded inputs with precomputed factors, for use outside of transformations."""
-        solver_state = self.solver_state.with_factor(self.problem.kernels)
-        return self.solve_inputs._replace(solver_state=solver_state).padded()
+        return self.solve_inputs.with_factor().padded()
 
     def without_padding(self, weights: tuple[Array, ...]) -> tuple[Array, ...]:
         """Remove the weights of padded points."""
@@ -98,6 +109,12 @@ class Discretization(eqx.Module):
             return weights
         pairs = zip(weights, self.point_sets, strict=True)
         return tuple(to_array(np.asarray(w)[: len(points.points)]) for w, points in pairs)
+
+    def to_expansion(
+        self, weights: tuple[Float[Array, "_ _"], ...]
+    ) -> tuple[Functionals, ...] | LocalExpansion:
+        """Return the expansion of a solution with these weights."""
+        return self.solver_state.to_expansion(self.solve_inputs.conditions, weights)
 
     def current(self) -> "Discretization":
         """Return the discretization with retraced residuals; see `Problem.retraced`."""
@@ -110,7 +127,7 @@ class Discretization(eqx.Module):
     def __repr__(self) -> str:
         pairs = zip(self.problem.conditions, self.point_sets, strict=True)
         counts = ", ".join(f"{c.name} {points.rows_per_equation}" for c, points in pairs)
-        rows = self.problem.num_rows(self.point_sets)
+        rows = self.problem.at_points(self.point_sets).num_rows
         return f"Discretization: {rows} rows ({counts}). {self.message}"
 
 
@@ -187,7 +204,8 @@ def discretize_at(
     """Combine a problem with drawn points and choose its linear solver."""
     if linear_solver is None:
         linear_solver = _default_linear_solver(problem, point_sets)
-    rows = problem.num_rows(point_sets)
+    discrete = problem.at_points(point_sets)
+    rows = discrete.num_rows
     if needs_concrete_kernels(linear_solver, rows) and is_traced(problem, point_sets):
         raise InputError(
             f"solve: {type(linear_solver).__name__} with {rows} rows requires concrete kernels; "
@@ -195,6 +213,6 @@ def discretize_at(
             "kernelpde.discretize(problem, points, linear_solver=...), and inside "
             "solve(discretization, inputs=...)."
         )
-    choice = choose_solver(linear_solver, problem.kernels, problem.residuals, point_sets)
+    choice = choose_solver(linear_solver, discrete)
     choice.log_message()
     return Discretization(problem, point_sets, choice.solver_state, choice.message, seed)

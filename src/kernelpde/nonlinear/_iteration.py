@@ -74,7 +74,7 @@ def initial_iteration(
     if jet_values is not None:
         jet_values = tuple(map(jnp.asarray, jet_values))
         iterate = eqx.tree_at(lambda it: it.jet_values, iterate, jet_values)
-    undefined = to_array(np.full(len(inputs.residuals), np.nan))
+    undefined = to_array(np.full(len(inputs.conditions), np.nan))
     start = EvaluatedIterate(iterate, undefined, undefined)
     nan, inf, false, running = np.float64(np.nan), np.float64(np.inf), np.False_, np.int64(RUNNING)
     num_full_steps = solver.num_full_steps if jet_values is None else max(solver.num_full_steps, 1)
@@ -325,7 +325,7 @@ def advance_iteration(
     last = last if traced else jax.device_get(last)
     accepted = last.finite & (force_full_step | refining | solver.accept(last))
     last = eqx.tree_at(lambda report: report.accepted, last, accepted)
-    noisy = np_.stack([_has_noise(points, np_) for points in inputs.point_sets]).any()
+    noisy = np_.stack([_has_noise(points, np_) for points in inputs.discrete.point_sets]).any()
     decision = _decide_step(control, last, force_full_step, halved, noisy, solver, tolerance, np_)
     decision = _select_tree(refining, _decide_refined_step(control, last, np_), decision)
     new = EvaluatedIterate(step.iterate, step.residual_rms, step.residual_max)

@@ -1,7 +1,6 @@
 """One Gauss-Newton step: linearize, assemble, factor, solve and choose the step length."""
 
 from dataclasses import replace
-from itertools import pairwise
 
 import equinox as eqx
 import jax
@@ -11,11 +10,11 @@ from jaxtyping import Array, Bool, Float, Int
 
 from kernelpde.arrays import to_array
 from kernelpde.compiling import compiled, pointwise
-from kernelpde.functionals import Kernels, gram_diagonal, replicate
+from kernelpde.functionals import Prior, gram_diagonal, replicate
 from kernelpde.linear_solvers import RESULTS as LINEAR
 from kernelpde.linear_solvers import AbstractLinearSolverState
 from kernelpde.nonlinear._discretization import SolveInputs
-from kernelpde.problem import LinearSystem, PointSet, Residual, linearize
+from kernelpde.problem import Conditions, LinearSystem, nonlinear_residual
 
 _MIN_NUGGET = 1e-15
 """Lower bound of the nugget by which the damping is divided, for solvers with a nugget of zero."""
@@ -85,12 +84,10 @@ class StepResult(eqx.Module):
 
 def zero_iterate(inputs: SolveInputs) -> Iterate:
     """Return the iterate u = 0."""
-    pairs = inputs.conditions
-    num_rows = sum(points.rows_per_equation * len(r.equation_terms) for r, points in pairs)
     return Iterate(
-        tuple(to_array(np.zeros((len(points.points), len(r.nonlinear)))) for r, points in pairs),
-        to_array(np.zeros(num_rows)),
-        inputs.solver_state.zero_coefficients(inputs.residuals, inputs.point_sets),
+        tuple(condition.zero_jets() for condition in inputs.conditions),
+        to_array(np.zeros(inputs.discrete.num_rows)),
+        inputs.solver_state.zero_coefficients(inputs.conditions),
         to_array(np.zeros(())),
     )
 
@@ -125,7 +122,7 @@ def take_step(
 
     **Arguments:**
 
-    - `inputs`: residuals, kernels, points and linear-solver state.
+    - `inputs`: prior, conditions and linear-solver state.
     - `iterate`: uᵏ.
     - `damping`: μ = λη, relative to the diagonal of K, so that 1 is strong.
     - `step_lengths`: trial fractions of the step, longest first.
@@ -134,12 +131,11 @@ def take_step(
       one makes merits comparable across steps, since D depends on uᵏ. Only D itself makes the limit
       of the iteration a minimum of the merit.
     """
-    residuals, kernels, point_sets, solver_state = inputs
-    system = linearize(residuals, point_sets, iterate.jet_values)
+    system = inputs.discrete.linearize(iterate.jet_values)
     full_step, trials = _full_step(
-        kernels, system, iterate, solver_state, damping, sweeps, step_lengths
+        inputs.prior, system, iterate, inputs.solver_state, damping, sweeps, step_lengths
     )
-    evaluated = _nonlinear_residuals(residuals, point_sets, *trials)
+    evaluated = _nonlinear_residuals(inputs.conditions, *trials)
     return _line_search(*evaluated, system.variance, iterate, full_step, step_lengths, merit_scale)
 
 
@@ -171,7 +167,7 @@ class FullStep(eqx.Module):
 
 @compiled
 def _full_step(
-    kernels: Kernels,
+    prior: Prior,
     system: LinearSystem,
     iterate: Iterate,
     solver_state: AbstractLinearSolverState,
@@ -185,13 +181,13 @@ def _full_step(
     required: the current one, u = 0, and all fractions of the step.
     """
     applied = system.apply_to_jets(iterate.jet_values) + iterate.linear_part
-    diagonal = gram_diagonal(kernels, system.batches)
+    diagonal = gram_diagonal(prior, system.batches)
     nugget = jnp.maximum(solver_state.nugget, _MIN_NUGGET)
     shrinkage = damping / (nugget + damping)
     damped_noise = system.variance * (1.0 + damping / nugget) + damping * diagonal
     damped = replace(system, variance=damped_noise, rhs=system.rhs - shrinkage * applied)
-    linear_solution = solver_state.solve(kernels, damped, sweeps)
-    increments = linear_solution.jet_values(kernels, system)
+    linear_solution = solver_state.solve(prior, damped, sweeps)
+    increments = linear_solution.jet_values(prior, system)
     cross = linear_solution.inner_product(applied, iterate.weights)
     full = Iterate(
         _scaled_sum(shrinkage, iterate.jet_values, increments),
@@ -236,20 +232,18 @@ def _scaled_sum(
 
 @pointwise
 def _nonlinear_residuals(
-    residuals: tuple[Residual, ...],
-    point_sets: tuple[PointSet, ...],
+    conditions: Conditions,
     jet_values: tuple[Float[Array, "K _ _"], ...],
     linear_part: Float[Array, "K M"],
 ) -> tuple[Float[Array, "K M"], Float[Array, "K C"], Float[Array, "K C"]]:
     """Return F(u) of several u, with its root mean square and maximum per condition."""
-    rows = jax.vmap(lambda j, v: nonlinear_residual(residuals, point_sets, j, v))(
-        jet_values, linear_part
-    )
-    pairs = list(zip(residuals, point_sets, strict=True))
-    sizes = [points.rows_per_equation * len(r.equation_terms) for r, points in pairs]
-    counts = [points.active_rows_per_equation * len(r.equation_terms) for r, points in pairs]
-    chunks = [rows[:, a:b] for a, b in pairwise(np.cumsum([0, *sizes]).tolist())]
-    rms = [jnp.sqrt(jnp.sum(c**2, 1) / n) for c, n in zip(chunks, counts, strict=True)]
+    rows = jax.vmap(lambda j, v: nonlinear_residual(conditions, j, v))(jet_values, linear_part)
+    stops = np.cumsum([condition.num_rows for condition in conditions])
+    chunks = jnp.split(rows, stops[:-1], axis=1)
+    rms = [
+        jnp.sqrt(jnp.sum(chunk**2, 1) / condition.num_active_rows)
+        for chunk, condition in zip(chunks, conditions, strict=True)
+    ]
     return rows, jnp.stack(rms, 1), jnp.stack([jnp.max(jnp.abs(c), 1) for c in chunks], 1)
 
 
@@ -307,22 +301,6 @@ def _line_search(
         result=full_step.result,
         finite=full_step.finite & jnp.isfinite(merit),
     )
-
-
-def nonlinear_residual(
-    residuals: tuple[Residual, ...],
-    point_sets: tuple[PointSet, ...],
-    jet_values: tuple[Float[Array, "_ _"], ...],
-    linear_part: Float[Array, " M"],
-) -> Float[Array, " M"]:
-    """Return F(u), row by row, from the nonlinear jet values of u and the linear part of rows."""
-    nonlinear_part = [
-        points.reduce_to_rows(
-            residual.linearize(points.points, points.normals, points.data, values)[0]
-        )
-        for residual, points, values in zip(residuals, point_sets, jet_values, strict=True)
-    ]
-    return linear_part + jnp.concatenate(nonlinear_part)
 
 
 def max_relative_change(

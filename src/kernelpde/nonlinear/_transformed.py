@@ -21,14 +21,13 @@ from jax.scipy.sparse.linalg import gmres
 from jaxtyping import Array, Float
 
 from kernelpde.compiling import compiled
-from kernelpde.functionals import Kernels
 from kernelpde.linear_solvers import AbstractLinearSolverState, split_tangents
 from kernelpde.nonlinear._discretization import SolveInputs
 from kernelpde.nonlinear._iterate import IterationState
 from kernelpde.nonlinear._iteration import advance_iteration, initial_iteration
 from kernelpde.nonlinear._result import RESULTS, RUNNING, code_from_result, is_converged
 from kernelpde.nonlinear._solvers import NonlinearSolver
-from kernelpde.problem import PointSet, Residual, linearized
+from kernelpde.problem import DiscreteProblem
 
 JetValues = tuple[Float[Array, "_ _"], ...]
 Weights = tuple[Float[Array, "_ _"], ...]
@@ -53,7 +52,7 @@ def solve_for_weights(
 ) -> tuple[IterationState, Weights]:
     """Return the final iteration, and the weights of the solution with their derivatives."""
     iteration = _iterate_without_gradient(inputs, solver, start, tolerance, max_steps)
-    return iteration, _implicit_weights(inputs[:3], inputs.solver_state, iteration)
+    return iteration, _implicit_weights(inputs.discrete, inputs.solver_state, iteration)
 
 
 def solve_for_jets(
@@ -65,7 +64,7 @@ def solve_for_jets(
 ) -> tuple[IterationState, JetValues]:
     """Return the final iteration, and its nonlinear jet values with their derivatives."""
     iteration = _iterate_without_gradient(inputs, solver, start, tolerance, max_steps)
-    return iteration, _implicit_jets(inputs[:3], inputs.solver_state, iteration)
+    return iteration, _implicit_jets(inputs.discrete, inputs.solver_state, iteration)
 
 
 def _iterate_without_gradient(
@@ -78,7 +77,7 @@ def _iterate_without_gradient(
     """Run all steps, refinement included, in one `while_loop`."""
     arrays, static = eqx.partition((inputs, start), eqx.is_array)
     inputs, start = eqx.combine(jax.lax.stop_gradient(arrays), static)
-    inputs = inputs._replace(solver_state=inputs.solver_state.with_factor(inputs.kernels))
+    inputs = inputs.with_factor()
     sweeps = inputs.solver_state.refinement_sweeps
 
     def continues(carry: tuple[IterationState, Array]) -> Array:
@@ -98,17 +97,14 @@ def _iterate_without_gradient(
     return jax.lax.while_loop(continues, step, (initial, jnp.asarray(False)))[0]
 
 
-Differentiable = tuple[tuple[Residual, ...], Kernels, tuple[PointSet, ...]]
-
-
 @eqx.filter_custom_jvp
 def _implicit_weights(
-    differentiable: Differentiable,
+    discrete: DiscreteProblem,
     solver_state: AbstractLinearSolverState,
     iteration: IterationState,
 ) -> Weights:
     """Return the weights of the solution, with implicit derivatives."""
-    del differentiable, solver_state
+    del discrete, solver_state
     return iteration.current.iterate.weights
 
 
@@ -120,12 +116,12 @@ def _(primals: Any, tangents: Any) -> Any:
 
 @eqx.filter_custom_jvp
 def _implicit_jets(
-    differentiable: Differentiable,
+    discrete: DiscreteProblem,
     solver_state: AbstractLinearSolverState,
     iteration: IterationState,
 ) -> JetValues:
     """Return the nonlinear jet values at the fixed point, with implicit derivatives."""
-    del differentiable
+    del discrete
     return _fixed_point(solver_state, iteration)
 
 
@@ -142,18 +138,18 @@ def _fixed_point(solver_state: AbstractLinearSolverState, iteration: IterationSt
 
 def _implicit_tangents(primals: Any, tangents: Any) -> tuple[JetValues, Weights]:
     """Return the tangents of jet values and weights by the implicit function theorem."""
-    differentiable, solver_state, iteration = primals
-    primal, tangent, static = split_tangents(differentiable, tangents[0])
+    discrete, solver_state, iteration = primals
+    primal, tangent, static = split_tangents(discrete, tangents[0])
     flat, unravel = ravel_pytree(_fixed_point(solver_state, iteration))
 
     def step(jets: Float[Array, " n"], arrays: Any) -> tuple[Float[Array, " n"], Weights]:
-        residuals, kernels, point_sets = eqx.combine(arrays, static)
-        system = linearized(residuals, point_sets, unravel(jets))
-        linear_solution = solver_state.solve(kernels, system)
-        new_jets = ravel_pytree(linear_solution.jet_values(kernels, system))[0]
+        discrete = eqx.combine(arrays, static)
+        prior, system = discrete.prior, discrete.linearize(unravel(jets))
+        linear_solution = solver_state.solve(prior, system)
+        new_jets = ravel_pytree(linear_solution.jet_values(prior, system))[0]
         if solver_state.refinement_sweeps:
             sweeps = jnp.where(iteration.control.refined, solver_state.refinement_sweeps, 0)
-            linear_solution = solver_state.solve(kernels, system, sweeps)
+            linear_solution = solver_state.solve(prior, system, sweeps)
         return new_jets, linear_solution.coefficients
 
     _, pushforward = jax.linearize(step, flat, primal)

@@ -20,8 +20,8 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from kernelpde.compiling import compiled
+from kernelpde.problem._discrete import Conditions
 from kernelpde.problem._point_set import PointSet
-from kernelpde.problem._residual import Residual
 
 
 def coordinate_extents(
@@ -37,8 +37,7 @@ def coordinate_extents(
 
 
 def field_exponents(
-    residuals: tuple[Residual, ...],
-    point_sets: tuple[PointSet, ...],
+    conditions: Conditions,
     extents: Float[np.ndarray, " d"],
     groups: Sequence[int],
 ) -> Int[Array | np.ndarray, " F"]:
@@ -46,17 +45,17 @@ def field_exponents(
 
     **Arguments:**
 
-    - `residuals`, `point_sets`: residuals of the problem and their points.
+    - `conditions`: conditions at their points.
     - `extents`: extents of the coordinates.
     - `groups`: index of the group of each field. All fields of a group have the same scale.
     """
     num_groups = max(groups) + 1
-    num_rows = sum(len(residual.equation_terms) for residual in residuals)
-    linearizations = linearize_at_zero(residuals, point_sets)
+    num_rows = sum(condition.num_equations for condition in conditions)
+    linearizations = linearize_at_zero(conditions)
     traced = any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(linearizations))
     xp = jnp if traced else np
     matrix, rhs = [], []
-    terms = _row_terms(residuals, linearizations, groups, np.log2(extents))
+    terms = _row_terms(conditions, linearizations, groups, np.log2(extents))
     for row, group, order, values in terms:
         rms = xp.sqrt(xp.mean(xp.asarray(values) ** 2))
         # Terms that are zero or not finite do not determine scales.
@@ -73,18 +72,18 @@ def field_exponents(
 
 
 def _row_terms(
-    residuals: tuple[Residual, ...],
+    conditions: Conditions,
     linearizations: list[tuple[Float[Array, "_ _"], Float[Array, "_ _ _"]]],
     groups: Sequence[int],
     log_extents: np.ndarray,
 ) -> Iterator[tuple[int, int | None, float, Any]]:
     """Yield the row, group, order γ · log L and coefficients of all terms and inhomogeneities."""
     row = 0
-    for residual, (values, jacobian) in zip(residuals, linearizations, strict=True):
-        for r, terms in enumerate(residual.equation_terms):
+    for condition, (values, jacobian) in zip(conditions, linearizations, strict=True):
+        for r, terms in enumerate(condition.residual.equation_terms):
             yield row, None, 0.0, values[:, r]
             for t in terms:
-                term = residual.terms[t]
+                term = condition.terms[t]
                 order = np.mean([np.dot(gamma, log_extents) for gamma in term.orders])
                 yield row, groups[term.field], float(order), jacobian[:, r, t]
             row += 1
@@ -92,15 +91,7 @@ def _row_terms(
 
 @compiled
 def linearize_at_zero(
-    residuals: tuple[Residual, ...], point_sets: tuple[PointSet, ...]
+    conditions: Conditions,
 ) -> list[tuple[Float[Array, "N R"], Float[Array, "N R T"]]]:
     """Return F and ∂F/∂j of each condition at its points for u = 0."""
-    return [
-        residual.linearize(
-            point_set.points,
-            point_set.normals,
-            point_set.data,
-            jnp.zeros((len(point_set.points), len(residual.nonlinear))),
-        )
-        for residual, point_set in zip(residuals, point_sets, strict=True)
-    ]
+    return [condition.evaluate(condition.zero_jets()) for condition in conditions]

@@ -2,11 +2,10 @@
 
 import numpy as np
 
-from kernelpde.arrays import to_array
 from kernelpde.errors import InputError
 from kernelpde.functionals import gram_diagonal
+from kernelpde.problem._discrete import DiscreteCondition, DiscreteProblem
 from kernelpde.problem._field_scales import linearize_at_zero
-from kernelpde.problem._linearized import linearize
 from kernelpde.problem._point_set import PointSet
 from kernelpde.problem._problem import Problem
 
@@ -14,7 +13,7 @@ from kernelpde.problem._problem import Problem
 def check_at_zero(problem: Problem, point_sets: tuple[PointSet, ...]) -> None:
     """Check that an iteration can start from u = 0: residuals are finite and have derivatives."""
     advice = "Choose another initial guess, for example start={'u': lambda x: 1.0}."
-    linearizations = linearize_at_zero(problem.residuals, point_sets)
+    linearizations = linearize_at_zero(problem.at_points(point_sets).conditions)
     for condition, (values, jacobian) in zip(problem.conditions, linearizations, strict=True):
         caller = f"Condition {condition.name!r}"
         for label, array in (("its residual", values), ("a derivative of its residual", jacobian)):
@@ -34,8 +33,7 @@ def prior_and_data_mean_square(
     problem: Problem, condition: int, point_set: PointSet
 ) -> tuple[float, float]:
     """Return the mean prior variance and mean square of the rows of a condition at u = 0."""
-    residual = problem.residuals[condition]
-    zero = to_array(np.zeros((len(point_set.points), len(residual.nonlinear))))
-    system = linearize((residual,), (point_set,), (zero,))
-    prior = float(np.mean(np.asarray(gram_diagonal(problem.kernels, system.batches))))
-    return max(prior, 1e-300), float(np.mean(np.asarray(system.rhs) ** 2))
+    discrete = DiscreteCondition(problem.residuals[condition], point_set)
+    system = DiscreteProblem(problem.prior, (discrete,)).linearize((discrete.zero_jets(),))
+    prior_variance = float(np.mean(np.asarray(gram_diagonal(problem.prior, system.batches))))
+    return max(prior_variance, 1e-300), float(np.mean(np.asarray(system.rhs) ** 2))

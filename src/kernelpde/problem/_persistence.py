@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,9 @@ import numpy as np
 
 from kernelpde.checking import check_instance, to_float_array
 from kernelpde.errors import InputError
-from kernelpde.functionals import Coregionalization, ScaledFields
+from kernelpde.functionals import Prior
 from kernelpde.io import atomic_write
-from kernelpde.kernels import AbstractKernel, structure_of
+from kernelpde.kernels import structure_of
 from kernelpde.problem._point_set import PointSet
 from kernelpde.problem._problem import Problem
 from kernelpde.problem._residual import Residual
@@ -48,7 +49,7 @@ def save_kernels(path: str | Path, problem: Problem) -> None:
         "format": _FORMAT,
         "version": _VERSION,
         "fields": [field.name for field in problem.fields],
-        "structure": structure_of(kernel_trees(problem)),
+        "structure": structure_of(unscaled_prior(problem)),
         "arrays": {name: leaf.tolist() for name, leaf in kernel_arrays(problem).items()},
     }
     with atomic_write(path) as temporary:
@@ -97,7 +98,7 @@ def load_kernels(path: str | Path, problem: Problem) -> Problem:
 
 def check_structure(structure: object, problem: Problem) -> None:
     """Check that stored arrays belong to kernels of the same structure."""
-    expected = structure_of(kernel_trees(problem))
+    expected = structure_of(unscaled_prior(problem))
     if structure != expected:
         raise InputError(f"contains arrays of other kernels: {structure}; expected {expected}.")
 
@@ -165,9 +166,9 @@ def with_kernel_arrays(problem: Problem, arrays: Mapping[str, Any]) -> Problem:
     def replace_leaf(path, leaf):
         return checked[_name(path)] if eqx.is_inexact_array(leaf) else leaf
 
-    kernels = jax.tree_util.tree_map_with_path(replace_leaf, kernel_trees(problem))
+    prior = jax.tree_util.tree_map_with_path(replace_leaf, unscaled_prior(problem))
     noises = [checked.get(f"{_NOISE}{condition.name}") for condition in problem.conditions]
-    return problem.with_kernels(kernels).with_noises(noises)
+    return problem.with_prior(replace(prior, exponents=problem.prior.exponents)).with_noises(noises)
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -190,7 +191,7 @@ def kernel_arrays(problem: Problem) -> dict[str, np.ndarray]:
     """Return hyperparameters and learned noise by name. Positive ones are logarithms."""
     arrays = {
         _name(path): np.asarray(leaf)
-        for path, leaf in jax.tree_util.tree_leaves_with_path(kernel_trees(problem))
+        for path, leaf in jax.tree_util.tree_leaves_with_path(unscaled_prior(problem))
         if eqx.is_inexact_array(leaf)
     }
     for condition, noise in zip(problem.conditions, problem.noises, strict=True):
@@ -199,10 +200,9 @@ def kernel_arrays(problem: Problem) -> dict[str, np.ndarray]:
     return arrays
 
 
-def kernel_trees(problem: Problem) -> Coregionalization | tuple[AbstractKernel, ...]:
-    """Return the kernels of all fields, without relative scales of the fields."""
-    kernels = problem.kernels
-    return kernels.latents if isinstance(kernels, ScaledFields) else kernels
+def unscaled_prior(problem: Problem) -> Prior:
+    """Return the prior without relative scales of the fields."""
+    return replace(problem.prior, exponents=None)
 
 
 def _name(path) -> str:

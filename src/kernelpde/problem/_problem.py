@@ -21,7 +21,7 @@ from kernelpde.checking import (
     format_value,
 )
 from kernelpde.errors import InputError
-from kernelpde.functionals import CoordinateFrame, Coregionalization, Kernels, ScaledFields, Term
+from kernelpde.functionals import CoordinateFrame, Prior, Term
 from kernelpde.geometry import METHODS
 from kernelpde.kernels import AbstractKernel, all_parameters, bind_coordinates, hyperparameters
 from kernelpde.precision import require_float64
@@ -34,6 +34,7 @@ from kernelpde.problem._checks import (
     common_space,
 )
 from kernelpde.problem._condition import Condition, LearnedNoise
+from kernelpde.problem._discrete import DiscreteCondition, DiscreteProblem
 from kernelpde.problem._equation import ResidualTracer
 from kernelpde.problem._field_scales import coordinate_extents, field_exponents
 from kernelpde.problem._fields import (
@@ -148,37 +149,35 @@ class Problem:
         return Unknowns(self.fields, self.complex_fields, self.parameters, self.laws)
 
     @property
-    def kernels(self) -> Kernels:
-        """Prior covariance of all fields."""
-        kernels = tuple(f.kernel for f in self.fields)
-        if self.exponents is not None:
-            return ScaledFields(kernels, to_array(self.exponents))
-        return kernels if self.mixing is None else Coregionalization(kernels, self.mixing)
+    def prior(self) -> Prior:
+        """Gaussian-process prior of all fields."""
+        exponents = None if self.exponents is None else to_array(self.exponents)
+        return Prior(tuple(f.kernel for f in self.fields), self.mixing, exponents)
 
-    def with_kernels(self, kernels: Kernels | Sequence[AbstractKernel]) -> "Problem":
+    def with_prior(self, prior: Prior) -> "Problem":
+        """Replace the kernels, the mixing and the relative scales of the fields."""
+        laws = {law.name: law for law in self.laws}
+        fields = []
+        for field, kernel in zip(self.fields, prior.kernels, strict=True):
+            if field.name in laws:
+                kernel = laws[field.name].to_nodal_kernel(kernel)
+            fields.append(replace(field, kernel=self._bind_kernel(kernel)))
+        return self._replace(fields=tuple(fields), mixing=prior.mixing, exponents=prior.exponents)
+
+    def with_kernels(self, kernels: Sequence[AbstractKernel]) -> "Problem":
         """Replace the kernels, one per real field."""
-        mixing, exponents = self.mixing, self.exponents
-        if isinstance(kernels, Coregionalization):
-            mixing, kernels = kernels.mixing, kernels.latents
-        elif isinstance(kernels, ScaledFields):
-            exponents, kernels = np.asarray(kernels.exponents), kernels.latents
         if not isinstance(kernels, Sequence) or len(kernels) != len(self.fields):
             raise InputError(
                 f"with_kernels: expected a list of {len(self.fields)} kernels, one for each of "
                 f"{format_names(f.name for f in self.fields)}; got {format_value(kernels)}."
             )
-        laws = {law.name: law for law in self.laws}
-        fields = []
-        for field, kernel in zip(self.fields, kernels, strict=True):
+        for kernel in kernels:
             expected = "a kernel such as Gaussian(0.2)"
             check_instance("with_kernels", "every entry", kernel, AbstractKernel, expected)
-            if field.name in laws:
-                kernel = laws[field.name].to_nodal_kernel(kernel)
-            fields.append(replace(field, kernel=self._bind_kernel(kernel)))
-        return self._replace(fields=tuple(fields), mixing=mixing, exponents=exponents)
+        return self.with_prior(replace(self.prior, kernels=tuple(kernels)))
 
     def with_field_scales(self, point_sets: tuple[PointSet, ...]) -> "Problem":
-        """Scale the fields relative to each other, see `ScaledFields`.
+        """Scale the fields relative to each other, see `Prior`.
 
         Noise, parameters, laws, mixing and kernel variances determine the scales of fields. With
         any of them the problem is returned unchanged.
@@ -196,7 +195,8 @@ class Problem:
         if scales_are_given or self.exponents is not None or len(set(groups)) == 1:
             return self
         extents = coordinate_extents(point_sets, self.space.periods)
-        return self._replace(exponents=field_exponents(self.residuals, point_sets, extents, groups))
+        conditions = self.at_points(point_sets).conditions
+        return self._replace(exponents=field_exponents(conditions, extents, groups))
 
     @property
     def noises(self) -> tuple[Float[Array, ""] | None, ...]:
@@ -341,12 +341,10 @@ class Problem:
         check_name("Problem", "condition", name, names)
         return names.index(name)
 
-    def num_rows(self, point_sets: Sequence[PointSet]) -> int:
-        """Return the number of rows of the linear system, one per equation and point or average."""
-        return sum(
-            point_set.rows_per_equation * len(residual.equation_terms)
-            for point_set, residual in zip(point_sets, self.residuals, strict=True)
-        )
+    def at_points(self, point_sets: Sequence[PointSet]) -> DiscreteProblem:
+        """Return the prior and the conditions at points, on which a solve depends."""
+        pairs = zip(self.residuals, point_sets, strict=True)
+        return DiscreteProblem(self.prior, tuple(DiscreteCondition(r, p) for r, p in pairs))
 
     def has_given_points(self, name: str) -> bool:
         """Return whether the points of a condition are user-supplied."""

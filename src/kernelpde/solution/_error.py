@@ -211,10 +211,10 @@ def estimate_error(solution: S, *, seed: int = 0) -> ErrorEstimate[S]:
     resampled = _solve_linearized(solution, problem, point_sets)
     longer, shorter = (
         None
-        if kernels is None
-        else _solve_linearized(solution, problem.with_kernels(kernels), solution.point_sets)
-        for kernels in (
-            scale_lengthscales(problem.kernels, factor)
+        if prior is None
+        else _solve_linearized(solution, problem.with_prior(prior), solution.point_sets)
+        for prior in (
+            scale_lengthscales(problem.prior, factor)
             for factor in (_LENGTHSCALE_FACTOR, 1.0 / _LENGTHSCALE_FACTOR)
         )
     )
@@ -303,10 +303,9 @@ def _solve_linearized(solution: S, problem: Problem, point_sets: tuple[PointSet,
     nugget = float(np.clip(float(solution.nugget), 1e-12, 1e-6))
     discretization = discretize_at(problem, point_sets, Automatic(nugget))
     inputs = discretization.prepared_inputs()
-    solver_state = inputs.solver_state
     jet_values = tuple(
-        solution.evaluate_jets(residual.nonlinear_terms, points.points)
-        for residual, points in zip(problem.residuals, inputs.point_sets, strict=True)
+        solution.evaluate_jets(condition.nonlinear_terms, condition.point_set.points)
+        for condition in inputs.conditions
     )
     iterate = eqx.tree_at(lambda it: it.jet_values, zero_iterate(inputs), jet_values)
     step = take_step(
@@ -314,7 +313,7 @@ def _solve_linearized(solution: S, problem: Problem, point_sets: tuple[PointSet,
         iterate,
         damping=to_array(np.zeros(())),
         step_lengths=to_array(np.ones(_NUM_STEP_LENGTHS)),
-        sweeps=to_array(np.asarray(solver_state.refinement_sweeps)),
+        sweeps=to_array(np.asarray(inputs.solver_state.refinement_sweeps)),
         merit_scale=to_array(np.zeros(iterate.linear_part.shape)),
     )
     weights = discretization.without_padding(step.iterate.weights)
@@ -322,5 +321,5 @@ def _solve_linearized(solution: S, problem: Problem, point_sets: tuple[PointSet,
         solution,
         problem=discretization.problem,
         point_sets=point_sets,
-        expansion=solver_state.to_expansion(inputs.residuals, point_sets, weights),
+        expansion=discretization.to_expansion(weights),
     )

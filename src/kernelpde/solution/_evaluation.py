@@ -6,14 +6,14 @@ from jaxtyping import Array, Float
 
 from kernelpde.arrays import to_array
 from kernelpde.compiling import MAX_PADDED_ROWS, compiled, is_traced, padded_size, pointwise
-from kernelpde.functionals import Functionals, Kernels, Term, evaluate_jets
+from kernelpde.functionals import Functionals, Prior, Term, evaluate_jets
 from kernelpde.problem import PointSet, Residual
 
 _evaluate = compiled(evaluate_jets)
 
 
 def evaluate_expansion(
-    kernels: Kernels,
+    prior: Prior,
     points: Float[Array, "N d"],
     terms: tuple[Term, ...],
     expansion: tuple[Functionals, ...],
@@ -21,11 +21,11 @@ def evaluate_expansion(
 ) -> Float[Array, "N T"]:
     """Evaluate jet entries of an expansion, with padded shapes that share compiled programs."""
     count = len(points)
-    if is_traced(kernels, points, expansion) or max(count, *map(len, expansion)) > MAX_PADDED_ROWS:
-        return _evaluate(kernels, points, terms, expansion, memory=memory)
+    if is_traced(prior, points, expansion) or max(count, *map(len, expansion)) > MAX_PADDED_ROWS:
+        return _evaluate(prior, points, terms, expansion, memory=memory)
     repeated = to_array(np.resize(np.asarray(points), (padded_size(count), points.shape[1])))
     padded = tuple(batch.pad(padded_size(len(batch))) for batch in expansion)
-    return to_array(np.asarray(_evaluate(kernels, repeated, terms, padded, memory=memory))[:count])
+    return to_array(np.asarray(_evaluate(prior, repeated, terms, padded, memory=memory))[:count])
 
 
 @pointwise

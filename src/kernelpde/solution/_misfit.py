@@ -11,9 +11,9 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from kernelpde.compiling import compiled
-from kernelpde.functionals import Kernels, gram_diagonal
+from kernelpde.functionals import Prior, gram_diagonal
 from kernelpde.linear_solvers import LocalExpansion
-from kernelpde.problem import LinearSystem, linearize
+from kernelpde.problem import LinearSystem
 from kernelpde.solution._solution import Solution
 
 
@@ -36,23 +36,23 @@ def nugget_misfit(solution: Solution) -> float:
     If the nugget is interpreted as noise of variance ηD, it reduces the log density by half this
     value.
     """
-    problem, point_sets = solution.problem, solution.point_sets
+    discrete = solution.problem.at_points(solution.point_sets)
     jet_values = tuple(
-        solution.evaluate_jets(residual.terms, points.points)
-        for residual, points in zip(problem.residuals, point_sets, strict=True)
+        solution.evaluate_jets(condition.terms, condition.point_set.points)
+        for condition in discrete.conditions
     )
     nonlinear = tuple(
-        values[:, list(residual.nonlinear)]
-        for residual, values in zip(problem.residuals, jet_values, strict=True)
+        values[:, list(condition.residual.nonlinear)]
+        for condition, values in zip(discrete.conditions, jet_values, strict=True)
     )
-    system = linearize(problem.residuals, point_sets, nonlinear)
+    system = discrete.linearize(nonlinear)
     nugget = jnp.maximum(jnp.asarray(solution.nugget), 1e-300)
-    return float(_scaled_misfit(problem.kernels, system, jet_values, nugget))
+    return float(_scaled_misfit(discrete.prior, system, jet_values, nugget))
 
 
 @compiled
 def _scaled_misfit(
-    kernels: Kernels,
+    prior: Prior,
     system: LinearSystem,
     jet_values: tuple[Float[Array, "_ _"], ...],
     nugget: Float[Array, ""],
@@ -63,6 +63,6 @@ def _scaled_misfit(
             for stack, values in zip(system.stacks, jet_values, strict=True)
         ]
     )
-    variance = nugget * gram_diagonal(kernels, system.batches)
+    variance = nugget * gram_diagonal(prior, system.batches)
     squares = (applied - system.rhs) ** 2 / variance
     return jnp.sum(jnp.where(system.variance == 0, squares, 0.0))

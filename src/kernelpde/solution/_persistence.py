@@ -1,5 +1,6 @@
 """Save and load solutions."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from jaxtyping import Array
 from kernelpde.arrays import to_array
 from kernelpde.checking import check_instance
 from kernelpde.errors import InputError
-from kernelpde.functionals import Functionals, ScaledFields, Term
+from kernelpde.functionals import Functionals, Term
 from kernelpde.io import read_archive, write_archive
 from kernelpde.kernels import structure_of
 from kernelpde.linear_solvers import LocalExpansion, ScaledCoordinates
@@ -21,8 +22,8 @@ from kernelpde.problem import (
     check_structure,
     kernel_arrays,
     kernel_fingerprint,
-    kernel_trees,
     residual_fingerprint,
+    unscaled_prior,
     with_kernel_arrays,
 )
 from kernelpde.solution._arguments import check_problem, check_solution
@@ -69,7 +70,7 @@ def save_solution(
     exponents = problem.exponents
     attributes = {
         **_names(problem),
-        "make": structure_of(kernel_trees(problem)),
+        "make": structure_of(unscaled_prior(problem)),
         "counts": [len(point_set.points) for point_set in solution.point_sets],
         "terms": [[[t.field, t.orders] for t in batch.terms] for batch in batches],
         "widths": [batch.num_nodes for batch in batches],
@@ -194,9 +195,7 @@ def _with_exponents(problem: Problem, exponents: list[int] | None) -> Problem:
         raise InputError(
             f"has scales of {array.shape} fields; expected {len(problem.fields)} fields."
         )
-    trees = kernel_trees(problem)
-    assert isinstance(trees, tuple)
-    return problem.with_kernels(ScaledFields(trees, array))
+    return problem.with_prior(replace(problem.prior, exponents=array))
 
 
 def _build_solution(

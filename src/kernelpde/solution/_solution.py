@@ -15,7 +15,8 @@ from jaxtyping import Array, Bool, Float, Int
 from kernelpde.arrays import Numbers, concrete_array
 from kernelpde.checking import to_float_array
 from kernelpde.errors import InputError
-from kernelpde.functionals import DEFAULT_MEMORY, Functionals, Kernels, Term
+from kernelpde.functionals import DEFAULT_MEMORY, Functionals, Term
+from kernelpde.kernels import AbstractKernel
 from kernelpde.linear_solvers import LocalExpansion
 from kernelpde.nonlinear import RESULTS, is_converged, result_from_code
 from kernelpde.plotting import FieldOverlays, plot_fields, plot_lengthscales
@@ -149,8 +150,9 @@ class Solution(Exportable, FieldSource):
         return len(self.history)
 
     @property
-    def kernels(self) -> Kernels:
-        return self.problem.kernels
+    def kernels(self) -> tuple[AbstractKernel, ...]:
+        """Covariance functions of the fields."""
+        return self.problem.prior.kernels
 
     @property
     def parameters(self) -> dict[str, float | Array]:
@@ -204,9 +206,9 @@ class Solution(Exportable, FieldSource):
             )
         flat = concrete_array(array.reshape(-1, dimension))
         if isinstance(self.expansion, LocalExpansion):
-            values = self.expansion.jets(self.kernels, flat, terms)
+            values = self.expansion.jets(self.problem.prior, flat, terms)
         else:
-            values = evaluate_expansion(self.kernels, flat, terms, self.expansion, memory)
+            values = evaluate_expansion(self.problem.prior, flat, terms, self.expansion, memory)
         return values.reshape(*array.shape[:-1], len(terms))
 
     def residual(self, condition: str, points: Numbers) -> Float[Array, "N R"]:
@@ -297,7 +299,7 @@ class Solution(Exportable, FieldSource):
         if len(unknowns) > num_shown:
             num_hidden = len(unknowns) - num_shown + 1
             unknowns = [*unknowns[: num_shown - 1], f"and {num_hidden} more unknowns"]
-        rows = self.problem.num_rows(self.point_sets)
+        rows = self.problem.at_points(self.point_sets).num_rows
         footer = f"{self.num_steps} steps, {rows} rows; residuals: print(solution.report())"
         return "\n".join([*lines, *(f"  {line}" for line in [*unknowns, footer])])
 
@@ -318,7 +320,7 @@ class Solution(Exportable, FieldSource):
         `error_estimate` was accessed before.
         """
         verdict = "converged" if self.converged else "NOT converged"
-        rows = self.problem.num_rows(self.point_sets)
+        rows = self.problem.at_points(self.point_sets).num_rows
         lines = [
             f"Solution: {verdict} after {self.num_steps} Gauss-Newton steps ({self.result.name})",
             f"  {self.message}",

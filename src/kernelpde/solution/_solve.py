@@ -123,10 +123,10 @@ def _solve_eagerly(
 ) -> tuple[Solution, bool]:
     """Iterate in a Python loop; return the solution, and whether no step was accepted."""
     point_sets, inputs = discretization.point_sets, discretization.prepared_inputs()
-    if inputs.point_sets is not point_sets and start is not None:
+    if start is not None:
         start = tuple(
-            to_array(np.resize(np.asarray(values), (len(padded.points), values.shape[1])))
-            for values, padded in zip(start, inputs.point_sets, strict=True)
+            to_array(np.resize(np.asarray(values), condition.zero_jets().shape))
+            for values, condition in zip(start, inputs.conditions, strict=True)
         )
     iteration = initial_iteration(inputs, solver, start)
     names = [condition.name for condition in discretization.problem.conditions]
@@ -166,7 +166,7 @@ def _solve_eagerly(
     solution = Solution(
         discretization.problem,
         point_sets,
-        inputs.solver_state.to_expansion(inputs.residuals, point_sets, weights),
+        discretization.to_expansion(weights),
         {name: {"rms": rms[n], "max": largest[n]} for n, name in enumerate(names)},
         code,
         float(iteration.last_step.nugget),
@@ -191,8 +191,8 @@ def _solve_traced(
     names = [condition.name for condition in discretization.problem.conditions]
     solution = Solution(
         discretization.problem,
-        inputs.point_sets,
-        inputs.solver_state.to_expansion(inputs.residuals, inputs.point_sets, weights),
+        discretization.point_sets,
+        discretization.to_expansion(weights),
         {name: {"rms": rms[n], "max": largest[n]} for n, name in enumerate(names)},
         iteration.code,
         iteration.last_step.nugget,

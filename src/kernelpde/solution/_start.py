@@ -23,7 +23,7 @@ def initial_jets(
     problem: Problem, start: Start, point_sets: tuple[PointSet, ...]
 ) -> tuple[Float[Array, "_ _"], ...]:
     """Evaluate the nonlinear jet values of an initial guess at the points of each condition."""
-    pairs = zip(problem.residuals, point_sets, strict=True)
+    conditions = problem.at_points(point_sets).conditions
     if isinstance(start, Solution):
         expected = [field.name for field in problem.fields]
         names = [field.name for field in start.problem.fields]
@@ -32,20 +32,16 @@ def initial_jets(
                 f"start: expected a solution with the fields {expected} in "
                 f"{problem.frame.coordinates}; got {names} in {start.problem.frame.coordinates}."
             )
-        return tuple(
-            start.evaluate_jets(residual.nonlinear_terms, point_set.points)
-            for residual, point_set in pairs
-        )
+        return tuple(start.evaluate_jets(c.nonlinear_terms, c.point_set.points) for c in conditions)
     functions = _initial_functions(problem, start)
     jet_values = []
-    for residual, point_set in pairs:
-        columns = [np.zeros((len(point_set.points), 0))]
-        for term in residual.nonlinear_terms:
-            column = np.zeros(len(point_set.points))
+    for condition in conditions:
+        points = condition.point_set.points
+        columns = [np.zeros((len(points), 0))]
+        for term in condition.nonlinear_terms:
+            column = np.zeros(len(points))
             if term.field in functions:
-                column = column + _evaluate_term(
-                    problem, term, functions[term.field], point_set.points
-                )
+                column = column + _evaluate_term(problem, term, functions[term.field], points)
             columns.append(column[:, None])
         jet_values.append(to_array(np.concatenate(columns, axis=1)))
         if not np.isfinite(jet_values[-1]).all():

@@ -37,5 +37,5 @@ def default_validation(
         return LeaveOneOutPredictive()
     if not can_hold_out_points(problem, point_sets):
         return KFold()
-    forms_matrix = not needs_concrete_kernels(solver, problem.num_rows(point_sets))
-    return HeldOut(standardized=forms_matrix and not find_gibbs(problem.kernels))
+    forms_matrix = not needs_concrete_kernels(solver, problem.at_points(point_sets).num_rows)
+    return HeldOut(standardized=forms_matrix and not find_gibbs(problem.prior))

@@ -1,4 +1,4 @@
-"""Linear systems: residuals of a problem linearized at an iterate, one functional per row."""
+"""Linear systems: conditions linearized at an iterate, one functional per row."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -8,10 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from kernelpde.compiling import pointwise
 from kernelpde.functionals import Functionals, StackedFunctionals, Term, expand
-from kernelpde.problem._point_set import PointSet
-from kernelpde.problem._residual import Residual
 
 
 class LinearSystem(eqx.Module):
@@ -79,40 +76,3 @@ class LinearSystem(eqx.Module):
             for noise, (start, stop) in zip(noises, self._row_ranges, strict=True)
         ]
         return eqx.tree_at(lambda system: system.variance, self, jnp.concatenate(variances))
-
-
-def linearized(
-    residuals: tuple[Residual, ...],
-    point_sets: tuple[PointSet, ...],
-    jet_values: tuple[Float[Array, "_ _"], ...],
-) -> LinearSystem:
-    """Linearize residuals at their points and at an iterate, represented by its jet values."""
-    stacks, rhs, variances, nonlinear_coefficients = [], [], [], []
-    for residual, point_set, jets in zip(residuals, point_sets, jet_values, strict=True):
-        values, jacobian = residual.linearize(
-            point_set.points, point_set.normals, point_set.data, jets
-        )
-        nonlinear = jacobian[:, :, list(residual.nonlinear)]
-        rhs.append(point_set.reduce_to_rows(jnp.einsum("nrk,nk->nr", nonlinear, jets) - values))
-        nonlinear_coefficients.append(point_set.weight_by_quadrature(nonlinear))
-        stacks.append(
-            StackedFunctionals(
-                point_set.points,
-                point_set.weight_by_quadrature(jacobian),
-                residual.terms,
-                residual.equation_terms,
-                point_set.num_nodes,
-            )
-        )
-        variances.append(jnp.tile(point_set.noise**2, len(residual.equation_terms)))
-    return LinearSystem(
-        tuple(stacks),
-        jnp.concatenate(rhs),
-        jnp.concatenate(variances),
-        tuple(nonlinear_coefficients),
-        tuple(residual.nonlinear for residual in residuals),
-    )
-
-
-linearize = pointwise(linearized)
-"""Compiled `linearized`."""

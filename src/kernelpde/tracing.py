@@ -13,6 +13,7 @@ import jax.core
 import jax.extend.core as jex
 import jax.numpy as jnp
 import numpy as np
+from jax.extend.core import primitives
 from jaxtyping import Array, Float
 
 _INLINED = {
@@ -76,6 +77,14 @@ class Program:
     def __repr__(self) -> str:
         return f"<Program of {len(self.operations)} operations>"
 
+    def __reduce__(self):
+        # Primitives are stored by name. Loops cannot be pickled, since their bodies are jaxprs.
+        named = [(o.primitive.name, o.params, o.operands) for o in self.operations]
+        return _restore_program, (self._hashable[0], named, self.outputs)
+
+    def __deepcopy__(self, memo: object) -> "Program":
+        return self
+
     def run(
         self,
         scalars: Array | np.ndarray,
@@ -96,6 +105,18 @@ class Program:
             result = primitive.bind(*map(read, operands), **bound)
             values.extend(result if primitive.multiple_results else [result])
         return [jnp.asarray(read(operand)) for operand in self.outputs]
+
+
+def _restore_program(
+    num_inputs: int,
+    named: Sequence[tuple[str, dict[str, Any], tuple[Operand, ...]]],
+    outputs: Sequence[Operand],
+) -> Program:
+    """Rebuild a pickled program."""
+    candidates = [*vars(primitives).values(), *vars(jax.lax).values()]
+    known = {value.name: value for value in candidates if isinstance(value, jex.Primitive)}
+    operations = [Operation(known[name], params, operands) for name, params, operands in named]
+    return Program(num_inputs, operations, outputs)
 
 
 class Traced(eqx.Module):

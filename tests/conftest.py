@@ -3,6 +3,12 @@ import sys
 import tempfile
 from pathlib import Path
 
+# Most of the time of a run is the compiler's. Without its optimizations it takes half as long, and
+# results are the same to rounding; test_compiling.py asks for them, as users have them.
+os.environ.setdefault(
+    "XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
+)
+
 import jax
 import pytest
 

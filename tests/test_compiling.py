@@ -1,4 +1,4 @@
-"""Options for the compiler are used where they are known, and left out where not."""
+"""Programs are shared by sizes and equations, and compiled with options the compiler knows."""
 
 import jax
 import jax.numpy as jnp

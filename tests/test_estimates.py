@@ -1,4 +1,4 @@
-"""Estimated errors against true ones, and solutions to an accuracy."""
+"""Estimated errors follow true ones, and solutions reach the accuracy asked for."""
 
 import re
 

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import kernelpde as kp
+from kernelpde.kernels import FeatureKernel
 
 NUGGET = 1e-10
 DENSE = kp.Dense(nugget=NUGGET, refinement_sweeps=0)
@@ -369,3 +370,285 @@ def test_error_bars_that_data_contradict_say_so(factor):
     with pytest.warns(UserWarning, match="may be unreliable.*should be about 1"):
         posterior = kp.posterior(solution)
     assert "may be unreliable" in repr(posterior)
+
+
+SQUARE = kp.Box(x=(0, 1), y=(0, 1))
+FLOWER = kp.Implicit(
+    lambda x, y: jnp.sqrt(x**2 + y**2 + 1e-30) - 0.8 - 0.15 * jnp.cos(5 * jnp.arctan2(y, x)),
+    x=(-1, 1),
+    y=(-1, 1),
+)
+
+
+def bend(x):
+    return jnp.sin(2 * x[0]) * jnp.exp(x[1])
+
+
+def poisson(domain, kernel):
+    def equation(x, u):
+        return u.laplacian - jnp.trace(jax.hessian(bend)(x))
+
+    return kp.Problem(
+        kp.Condition("equation", domain.interior, equation),
+        kp.Condition("boundary", domain.boundary, lambda x, u: u.value - bend(x)),
+        fields=[kp.Field("u", kernel)],
+    )
+
+
+def error(solution, domain, exact=bend, field="u"):
+    x = domain.interior.sample(300, np.random.default_rng(5)).points
+    truth = np.asarray(jax.vmap(exact)(x))
+    return np.linalg.norm(np.asarray(solution[field](x)) - truth) / np.linalg.norm(truth)
+
+
+@pytest.mark.parametrize(
+    ("solver", "bound"),
+    [(kp.Dense(), 1e-6), (kp.LowRank(max_rank=300), 1e-4), (kp.Sparse(), 2e-2)],
+    ids=["dense", "low rank", "sparse"],
+)
+def test_an_implicit_shape_with_every_solver(solver, bound):
+    kernel = kp.Matern(2.5, 0.5) if isinstance(solver, kp.Sparse) else kp.Gaussian(0.6)
+    problem = poisson(FLOWER, kernel)
+    points = {"equation": 400, "boundary": 120}
+    solution = kp.solve(problem, points, linear_solver=solver, throw=False)
+    assert error(solution, FLOWER) < bound
+
+
+@pytest.mark.parametrize(
+    ("solver", "bound"),
+    [(kp.Dense(), 1e-6), (kp.LowRank(max_rank=250), 1e-4), (kp.Sparse(), 1e-2)],
+    ids=["dense", "low rank", "sparse"],
+)
+def test_known_functions_with_solvers(solver, bound):
+    def exact(x):
+        return bend(x) + 3 * jnp.exp(4 * x[0])
+
+    def equation(x, u):
+        return u.laplacian - jnp.trace(jax.hessian(exact)(x))
+
+    kernel = kp.Matern(2.5, 0.5) if isinstance(solver, kp.Sparse) else kp.Gaussian(0.6)
+    problem = kp.Problem(
+        kp.Condition("equation", SQUARE.interior, equation),
+        kp.Condition("boundary", SQUARE.boundary, lambda x, u: u.value - exact(x)),
+        fields=[kp.Field("u", kernel + FeatureKernel(lambda x: jnp.exp(4 * x[0])))],
+    )
+    solution = kp.solve(
+        problem, {"equation": 250, "boundary": 80}, linear_solver=solver, throw=False
+    )
+    assert error(solution, SQUARE, exact) < bound
+
+
+def test_windows_on_an_extruded_shape():
+    disc = kp.Ball((0, 0), 1.0, coordinates=("x", "y"))
+    domain = kp.Extrusion(disc, t=(0, 1))
+
+    def exact(x):
+        return jnp.exp(-2 * x[0]) * jnp.sin(x[1]) * jnp.sin(x[2])
+
+    problem = kp.Problem(
+        kp.Condition(
+            "equation", domain.interior, lambda x, u: u.d("t") - u.d("x", "x") - u.d("y", "y")
+        ),
+        kp.Condition("boundary", domain.boundary, lambda x, u: u.value - exact(x)),
+        kp.Condition("initial", domain.initial, lambda x, u: u.value - exact(x)),
+        fields=[kp.Field("u", kp.Gaussian([0.8, 1.0, 1.0]))],
+    )
+    evolution = kp.march(problem, 2, {"equation": 200, "boundary": 100, "initial": 80})
+    assert evolution.converged
+    assert error(evolution, domain, exact) < 1e-4
+
+
+def test_an_integral_on_a_periodic_domain():
+    """-u'' = 4π² sin 2πx on a circle has a solution up to a constant; its mean settles that."""
+    circle = kp.Box(x=(0, 1), periodic="x")
+    problem = kp.Problem(
+        kp.Condition(
+            "equation",
+            circle.interior,
+            lambda x, u: -u.d("x", "x") - 4 * jnp.pi**2 * jnp.sin(2 * jnp.pi * x[0]),
+        ),
+        kp.Condition(
+            "mean",
+            kp.PointCloud([[0.3]]),
+            lambda x, u: kp.integral(lambda y, u: u.value, over=circle.interior) - 2.0,
+        ),
+        fields=[kp.Field("u", kp.Gaussian(0.3))],
+    )
+    solution = kp.solve(problem, {"equation": 40})
+    assert error(solution, circle, lambda x: 2 + jnp.sin(2 * jnp.pi * x[0])) < 1e-7
+
+
+def test_measured_integrals_with_learned_noise_and_outliers():
+    """A density from noisy amounts up to x, some of them wrong."""
+    line = kp.Box(x=(0, 1))
+    rng = np.random.default_rng(3)
+    x = np.sort(rng.random(60))
+    amounts = x + 0.3 * np.sin(3 * x) + 0.01 * rng.standard_normal(60)
+    wrong = amounts.copy()
+    wrong[[10, 35]] += 0.7
+
+    def problem(noise, data):
+        return kp.Problem(
+            kp.Condition(
+                "amounts",
+                kp.PointCloud(x[:, None], coordinates=("x",)),
+                lambda x, u, amount: kp.integral(lambda y, u: u.value, start=[0.0], end=x) - amount,
+                data={"amount": data},
+                noise=noise,
+            ),
+            kp.Condition("flat", line.side(x=0), lambda x, u: u.value - 1.9),
+            fields=[kp.Field("u", kp.Gaussian(0.4))],
+        )
+
+    def exact(x):
+        return 1 + 0.9 * jnp.cos(3 * x[0])
+
+    learned = kp.learn(problem(kp.LearnedNoise(0.05), amounts), {"flat": 1}, throw=False)
+    (level,) = (np.asarray(c.noise_std) for c in learned.problem.conditions if c.name == "amounts")
+    assert 0.006 < float(level) < 0.016
+    assert error(learned.solution, line, exact) < 0.1
+    robust = kp.solve(problem(kp.StudentT(0.01), wrong), {"flat": 1}, throw=False)
+    plain = kp.solve(problem(0.01, wrong), {"flat": 1}, throw=False)
+    assert 3 * error(robust, line, exact) < error(plain, line, exact)
+
+
+@pytest.mark.parametrize("solver", [kp.LowRank, kp.Sparse])
+def test_kernels_that_hold_functions_with_solvers_and_devices(solver):
+    mesh = jax.make_mesh((1,), ("rows",))
+    problem = poisson(SQUARE, kp.Gaussian(0.5) + FeatureKernel(lambda x: jnp.exp(x[0])))
+    points = {"equation": 120, "boundary": 40}
+    found = [
+        kp.solve(problem, points, linear_solver=chosen, throw=False)["u"]([[0.3, 0.6]])
+        for chosen in (kp.Dense(1e-8), solver(1e-8), solver(1e-8, mesh=mesh))
+    ]
+    np.testing.assert_allclose(found[2], found[1], rtol=1e-9)
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-3)
+
+
+CORNER = kp.Polygon([(0, 0), (1, 0), (1, 1), (-1, 1), (-1, -1), (0, -1)])
+
+
+def singular(x):
+    """r^(2/3) sin(2θ/3) at the corner of an L-shape."""
+    angle = jnp.arctan2(x[1], x[0])
+    angle = jnp.where(angle < -1e-9, angle + 2 * jnp.pi, angle)
+    return jnp.sqrt(x[0] ** 2 + x[1] ** 2) ** (2 / 3) * jnp.sin(2 / 3 * angle)
+
+
+def corner_exact(x):
+    return 1.7 * singular(x) + jnp.exp(x[0]) * jnp.sin(x[1])
+
+
+def corner_problem(kernel):
+    return kp.Problem(
+        kp.Condition("equation", CORNER.interior, lambda x, u: u.laplacian),
+        kp.Condition("edges", CORNER.boundary, lambda x, u: u.value - corner_exact(x)),
+        fields=[kp.Field("u", kernel)],
+    )
+
+
+def test_a_singular_function_makes_an_l_shape_smooth():
+    problem = corner_problem(kp.Gaussian(0.7) + FeatureKernel(singular))
+    solution = kp.solve(problem, {"equation": 300, "edges": 120})
+    assert solution.converged
+    x = CORNER.interior.sample(500, np.random.default_rng(0)).points
+    error = np.asarray(solution["u"](x)) - np.asarray(jax.vmap(corner_exact)(x))
+    assert np.sqrt(np.mean(error**2)) < 1e-5
+    without = kp.solve(
+        corner_problem(kp.Gaussian(0.7)), {"equation": 300, "edges": 120}, throw=False
+    )
+    other = np.asarray(without["u"](x)) - np.asarray(jax.vmap(corner_exact)(x))
+    assert np.sqrt(np.mean(other**2)) > 1e3 * np.sqrt(np.mean(error**2))
+
+
+def test_variances_are_learned_and_kept(tmp_path):
+    problem = corner_problem(kp.Gaussian(0.7) + 2.0 * FeatureKernel(singular, 0.5))
+    learned = kp.learn(problem, {"equation": 150, "edges": 80})
+    assert learned.solution.converged
+    kp.save_kernels(tmp_path / "kernels.json", learned.problem)
+    again = kp.load_kernels(tmp_path / "kernels.json", problem)
+    ours, theirs = (p.hyperparameters["u"] for p in (again, learned.problem))
+    for name, value in theirs.items():
+        np.testing.assert_array_equal(ours[name], value)
+
+
+def test_factors_make_boundary_conditions_exact():
+    def bubble(x):
+        return x[0] * (1 - x[0]) * x[1] * (1 - x[1])
+
+    square = kp.Box(x=(0, 1), y=(0, 1))
+    problem = kp.Problem(
+        kp.Condition(
+            "equation",
+            square.interior,
+            lambda x, u: (
+                u.laplacian + 2 * jnp.pi**2 * jnp.sin(jnp.pi * x[0]) * jnp.sin(jnp.pi * x[1])
+            ),
+        ),
+        fields=[kp.Field("u", FeatureKernel(bubble) * kp.Gaussian(0.5))],
+    )
+    solution = kp.solve(problem, {"equation": 150})
+    edge = square.boundary.sample(100, np.random.default_rng(0)).points
+    assert np.abs(np.asarray(solution["u"](edge))).max() < 1e-14
+    x = square.interior.sample(300, np.random.default_rng(1)).points
+    truth = np.sin(np.pi * x[:, 0]) * np.sin(np.pi * x[:, 1])
+    np.testing.assert_allclose(solution["u"](x), truth, atol=1e-5)
+
+
+def test_functions_are_found_by_what_they_compute():
+    scale = 1.0
+
+    def trend(x):
+        return scale * x[0]
+
+    line = kp.Box(x=(0, 1))
+    problem = kp.Problem(
+        kp.Condition("slope", line.interior, lambda x, u: u.d("x") - 1.0),
+        kp.Condition("right", line.side(x=1), lambda x, u: u.value - 1.0),
+        fields=[kp.Field("u", FeatureKernel(trend))],
+    )
+    first = kp.solve(problem, {"slope": 3, "right": 1})["u"]([[2.0]])
+    scale = 3.0
+    second = kp.solve(problem, {"slope": 3, "right": 1})["u"]([[2.0]])
+    np.testing.assert_allclose([first, second], 2.0, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("make", "reason"),
+    [
+        (lambda: FeatureKernel(lambda x: x)([0.0], [0.0]).shape, None),
+        (
+            lambda: FeatureKernel(lambda x: x[:, None])([0.0], [0.0]),
+            "one number or a vector|IndexError",
+        ),
+        (lambda: FeatureKernel(lambda x: x[0], (1.0, 2.0))([0.0], [0.0]), "there are 1 functions"),
+        (lambda: FeatureKernel(lambda x: x[0], -1.0), "variance"),
+    ],
+)
+def test_what_is_no_feature_is_refused(make, reason):
+    if reason is None:
+        assert make() == ()
+        return
+    with pytest.raises(kp.InputError, match=reason):
+        make()
+
+
+def test_on_a_periodic_domain_functions_have_to_be_periodic():
+    circle = kp.Box(x=(0, 2), y=(0, 1), periodic="x")
+
+    def problem(function):
+        def corner_exact(x):
+            return jnp.abs(jnp.sin(jnp.pi * x[0])) + jnp.cos(jnp.pi * x[0]) * x[1]
+
+        return kp.Problem(
+            kp.Condition("values", circle.interior, lambda x, u: u.value - corner_exact(x)),
+            fields=[kp.Field("u", kp.Gaussian([0.7, 0.7]) + FeatureKernel(function))],
+        ), corner_exact
+
+    # Two kinks in a period, which the function knows and the Gaussian kernel does not.
+    known, corner_exact = problem(lambda x: jnp.abs(jnp.sin(jnp.pi * x[0])))
+    x = np.random.default_rng(2).random((200, 2)) * [6.0, 1.0] - [2.0, 0.0]
+    solution = kp.solve(known, {"values": 200})
+    np.testing.assert_allclose(solution["u"](x), jax.vmap(corner_exact)(x), atol=1e-5)
+    with pytest.raises(kp.InputError, match=r"has the period 2 in coordinate 0, but φ does not"):
+        kp.solve(problem(lambda x: jnp.abs(x[0] - 1))[0], {"values": 60})

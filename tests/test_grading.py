@@ -1,4 +1,4 @@
-"""Points and lengthscales that become finer towards inward corners and small holes."""
+"""Points and lengthscales become finer towards inward corners and small holes."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Integrals inside residuals: against closed forms, crossed with what else residuals can do."""
+"""Integrals inside residuals equal closed forms, crossed with what else residuals can do."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""Posteriors against closed forms, refits and repeated experiments."""
+"""Posteriors agree with closed forms, refits and repeated experiments."""
 
 import jax
 import jax.numpy as jnp

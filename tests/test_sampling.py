@@ -1,4 +1,4 @@
-"""The density of unknown numbers, and draws from it, against other ways to the same posterior."""
+"""Draws and densities of unknown numbers agree with other ways to the same posterior."""
 
 import re
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""`solve` inside of jit, grad and vmap, against finite differences and loops."""
+"""`solve` inside of jit, grad and vmap agrees with finite differences and loops."""
 
 import equinox as eqx
 import jax

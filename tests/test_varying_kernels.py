@@ -1,4 +1,4 @@
-"""Kernels of fields evaluated once per point, against differentiation of the formula itself."""
+"""Kernels of fields agree with differentiation of the formula itself."""
 
 import equinox as eqx
 import jax

@@ -11,6 +11,14 @@ from kernelpde.nonlinear import SolveInputs
 
 
 @pytest.fixture
+def optimized(monkeypatch):
+    """Programs as users have them: the tests are compiled without optimizations."""
+    known = compiling.cpu_options
+    usual = {"xla_backend_optimization_level": 3, "xla_cpu_use_fusion_emitters": True}
+    monkeypatch.setattr(compiling, "cpu_options", lambda options: usual | known(options))
+
+
+@pytest.fixture
 def other_options(monkeypatch):
     """An option that no compiler knows, beside one that it does."""
     options = {"xla_cpu_prefer_vector_width": 256, "xla_cpu_fly_to_the_moon": True}
@@ -119,6 +127,7 @@ def test_padded_rows_change_nothing(start, monkeypatch):
     np.testing.assert_allclose(filled.condition_number, bare.condition_number, rtol=1e-6)
 
 
+@pytest.mark.usefixtures("optimized")
 @pytest.mark.parametrize("count", [5, 2000])
 def test_arctangents_are_right(count):
     # With 512 bits XLA's are wrong by about one; programs that have some are compiled without.
@@ -136,6 +145,7 @@ def test_looking_for_arctangents_does_not_trace_twice():
     assert len(traces) == 1
 
 
+@pytest.mark.usefixtures("optimized")
 def test_a_residual_with_an_arctangent_and_many_rows():
     line = kp.Box(x=(-3, 3))
     problem = kp.Problem(

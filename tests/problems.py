@@ -37,7 +37,7 @@ def boundary_value(
     - `edge`: residual on the boundary; u = 0 by default.
     - `exact`: a function of a point with which u agrees on the boundary.
     - `more`: further conditions.
-    - `names`: names of both conditions; the second is "ends" in one dimension, "boundary" in others.
+    - `names`: names of both conditions; the second is "ends" in one dimension, else "boundary".
     """
     if names is None:
         space = domain.space

@@ -206,6 +206,14 @@ def blocks(page: Path) -> list[str]:
     return re.findall(r"```python\n(.*?)```", page.read_text(), flags=re.DOTALL)
 
 
+def run_page(name: str) -> dict:
+    """Return the variables of a page after its last block."""
+    names: dict = {}
+    for block in blocks(DOCS / name):
+        exec(compile(block, name, "exec"), names)
+    return names
+
+
 def results(name: str, case: str) -> list[dict]:
     """The stored runs of one case of a benchmark."""
     text = (ROOT / "results" / f"{name}.jsonl").read_text()
@@ -216,15 +224,6 @@ def results(name: str, case: str) -> list[dict]:
 
 def median(lines: list[dict], figure: str) -> float:
     return float(np.median([line[figure] for line in lines if figure in line]))
-
-
-@pytest.fixture(autouse=True)
-def somewhere_else(tmp_path, monkeypatch):
-    pyplot = pytest.importorskip("matplotlib.pyplot")
-    pyplot.switch_backend("Agg")
-    monkeypatch.chdir(tmp_path)
-    yield
-    pyplot.close("all")
 
 
 def test_code_of_the_readme(capsys, tmp_path):
@@ -247,9 +246,7 @@ def test_the_first_page_begins_with_the_code_of_the_readme():
 
 
 def test_code_of_the_page_on_inverse_problems(capsys):
-    names: dict = {}
-    for block in blocks(DOCS / "inverse.md"):
-        exec(compile(block, "inverse.md", "exec"), names)
+    names = run_page("inverse.md")
     assert re.match(r"1\.\d+ ± 0\.\d+ \(95%", capsys.readouterr().out)
     at = np.array([0.2, 0.4, 0.6])
     mean, deviation = names["law"].mean(at), names["law"].std(at)
@@ -258,9 +255,7 @@ def test_code_of_the_page_on_inverse_problems(capsys):
 
 
 def test_code_of_bring_your_own_pde(capsys, tmp_path):
-    names: dict = {}
-    for block in blocks(DOCS / "your-pde.md"):
-        exec(compile(block, "your-pde.md", "exec"), names)
+    names = run_page("your-pde.md")
     change = float(re.search(r"largest change (\S+)", capsys.readouterr().out)[1])
     assert change < 1e-3
     assert names["learned"].converged
@@ -269,9 +264,7 @@ def test_code_of_bring_your_own_pde(capsys, tmp_path):
 
 
 def test_code_of_systems(capsys):
-    names: dict = {}
-    for block in blocks(DOCS / "systems.md"):
-        exec(compile(block, "systems.md", "exec"), names)
+    names = run_page("systems.md")
     exact = schrodinger().references["h"](np.array([[0.7, 0.0]]))
     assert abs(names["evolution"]["h"]([[0.7, 0.0]]) - exact) < 0.1
     assert repr(names["reloaded"]) == repr(names["problem"])
@@ -280,9 +273,7 @@ def test_code_of_systems(capsys):
 
 
 def test_code_of_long_runs(tmp_path):
-    names: dict = {}
-    for block in blocks(DOCS / "runs.md"):
-        exec(compile(block, "runs.md", "exec"), names)
+    names = run_page("runs.md")
     lines = (tmp_path / "records.jsonl").read_text().splitlines()
     learned = names["learned"]
     assert len(lines) == len(learned.evaluations) + len(learned.history)

@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from problems import SQUARE, boundary_value
 
 import kernelpde as kp
 from kernelpde import compiling
@@ -52,15 +53,10 @@ def test_the_ladder():
     assert len(set(rungs)) < 30
 
 
-SQUARE = kp.Box(x=(0.0, 1.0), y=(0.0, 1.0))
-
-
 def reaction(term, value) -> kp.Problem:
     """-Δu + term(u) = 1 with u = value on the boundary."""
-    return kp.Problem(
-        kp.Condition("equation", SQUARE.interior, lambda x, u: -u.laplacian + term(u) - 1.0),
-        kp.Condition("boundary", SQUARE.boundary, lambda x, u: u.value - value(x)),
-        fields=[kp.Field("u", kp.Gaussian(0.4))],
+    return boundary_value(
+        SQUARE, lambda x, u: -u.laplacian + term(u) - 1.0, kp.Gaussian(0.4), exact=value
     )
 
 
@@ -100,16 +96,18 @@ def test_another_equation_learns_with_the_programs_of_the_first(monkeypatch):
 
 @pytest.mark.parametrize("start", [None, {"u": lambda x: x[0] * x[1]}])
 def test_padded_rows_change_nothing(start, monkeypatch):
-    problem = kp.Problem(
-        kp.Condition("equation", SQUARE.interior, lambda x, u: -u.laplacian + u.value**3 - 1.0),
-        kp.Condition("boundary", SQUARE.boundary, lambda x, u: u.value),
-        kp.Condition(
-            "data",
-            kp.PointCloud([[0.5, 0.5], [0.2, 0.3], [0.7, 0.1]]),
-            lambda x, u: u.value - 0.05,
-            noise=0.1,
-        ),
-        fields=[kp.Field("u", kp.Matern(4.5, 0.5))],
+    problem = boundary_value(
+        SQUARE,
+        lambda x, u: -u.laplacian + u.value**3 - 1.0,
+        kp.Matern(4.5, 0.5),
+        more=[
+            kp.Condition(
+                "data",
+                kp.PointCloud([[0.5, 0.5], [0.2, 0.3], [0.7, 0.1]]),
+                lambda x, u: u.value - 0.05,
+                noise=0.1,
+            )
+        ],
     )
     points = {"equation": 51, "boundary": 21}
     place = np.random.default_rng(0).random((13, 2))

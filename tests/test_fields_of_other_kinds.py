@@ -5,11 +5,10 @@ import jax.numpy as jnp
 import mpmath as mp
 import numpy as np
 import pytest
+from problems import SQUARE, boundary_value
 
 import kernelpde as kp
 from kernelpde.functionals import CoordinateFrame, Jet
-
-SQUARE = kp.Box(x=(0, 1), y=(0, 1))
 
 
 def stream(x):
@@ -25,14 +24,12 @@ def test_a_curl_is_found_from_its_vorticity_and_has_no_divergence():
         turn = jax.jacobian(velocity)(x)
         return turn[1, 0] - turn[0, 1]
 
-    problem = kp.Problem(
-        kp.Condition(
-            "vorticity", SQUARE.interior, lambda x, psi: kp.vectors.curl(psi).curl - vorticity(x)
-        ),
-        kp.Condition(
-            "walls", SQUARE.boundary, lambda x, psi: kp.vectors.curl(psi).value - velocity(x)
-        ),
-        fields=[kp.Field("psi", kp.Gaussian(0.7))],
+    problem = boundary_value(
+        SQUARE,
+        lambda x, psi: kp.vectors.curl(psi).curl - vorticity(x),
+        kp.Field("psi", kp.Gaussian(0.7)),
+        edge=lambda x, psi: kp.vectors.curl(psi).value - velocity(x),
+        names=("vorticity", "walls"),
     )
     solution = kp.solve(problem, {"vorticity": 120, "walls": 60})
     u = kp.vectors.curl(solution["psi"])

@@ -11,15 +11,11 @@ import jax.numpy as jnp
 import numpy as np
 import pandas
 import pytest
-import pyvista
 import spawned
-import xarray
+from problems import LINE, boundary_value, observed, regression
 
 import kernelpde as kp
-from kernelpde.cli._results import FORMATS, write_fields
 from kernelpde.gallery import coupled, elliptic, schrodinger, source
-
-LINE = kp.Box(x=(0, 1))
 
 
 def equation(x, u):
@@ -30,16 +26,8 @@ def other_equation(x, u):
     return -u.laplacian + u.value**3 - 6.0
 
 
-def ends(x, u):
-    return u.value
-
-
 def problem(kernel: kp.AbstractKernel, residual=equation) -> kp.Problem:
-    return kp.Problem(
-        kp.Condition("equation", LINE.interior, residual),
-        kp.Condition("ends", LINE.boundary, ends),
-        fields=[kp.Field("u", kernel)],
-    )
+    return boundary_value(LINE, residual, kernel)
 
 
 def bell(x, y):
@@ -155,6 +143,13 @@ WRITERS = {
 }
 
 
+def fill_disk(monkeypatch) -> None:
+    def full(descriptor):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+
+
 @pytest.mark.parametrize("what", WRITERS)
 def test_a_full_disk_leaves_the_old_file_and_nothing_beside_it(
     tmp_path, solution, what, monkeypatch
@@ -162,11 +157,7 @@ def test_a_full_disk_leaves_the_old_file_and_nothing_beside_it(
     name, write = WRITERS[what]
     write(tmp_path / name, solution)
     before = (tmp_path / name).read_bytes()
-
-    def full(descriptor):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(os, "fsync", full)
+    fill_disk(monkeypatch)
     with pytest.raises(kp.FileError, match=f"{name}: cannot be written; No space left.*Free"):
         write(tmp_path / name, solution)
     assert (tmp_path / name).read_bytes() == before
@@ -206,11 +197,7 @@ def test_a_run_whose_disk_is_full_keeps_its_last_state(tmp_path, monkeypatch):
     options = {"method": method, "checkpoint": path, "throw": False}
     kp.learn(known, {"equation": 8, "ends": 2}, max_steps=1, **options)
     before = path.read_bytes()
-
-    def full(descriptor):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(os, "fsync", full)
+    fill_disk(monkeypatch)
     with pytest.raises(kp.FileError, match="No space left"):
         kp.learn(known, {"equation": 8, "ends": 2}, max_steps=2, **options)
     assert path.read_bytes() == before
@@ -273,22 +260,14 @@ def test_solutions_are_evaluated_in_a_spawned_process(elsewhere):
 @pytest.fixture(scope="module")
 def cube() -> kp.Solution:
     box = kp.Box(x=(0, 1), y=(0, 2), z=(-1, 1))
-    problem = kp.Problem(
-        kp.Condition("equation", box.interior, lambda x, u: u.laplacian - x[0]),
-        kp.Condition("boundary", box.boundary, lambda x, u: u.value),
-        fields=[kp.Field("u", kp.Gaussian(0.8))],
-    )
+    problem = boundary_value(box, lambda x, u: u.laplacian - x[0], kp.Gaussian(0.8))
     return kp.solve(problem, {"equation": 60, "boundary": 60}, throw=False)
 
 
 @pytest.fixture(scope="module")
 def disk() -> kp.Solution:
     ball = kp.Ball((0.0, 0.0), 1.0, coordinates=("x", "y"))
-    problem = kp.Problem(
-        kp.Condition("equation", ball.interior, lambda x, u: u.laplacian + 4.0),
-        kp.Condition("boundary", ball.boundary, lambda x, u: u.value),
-        fields=[kp.Field("u", kp.Gaussian(1.0))],
-    )
+    problem = boundary_value(ball, lambda x, u: u.laplacian + 4.0, kp.Gaussian(1.0))
     return kp.solve(problem, {"equation": 80, "boundary": 40}, throw=False)
 
 
@@ -320,35 +299,6 @@ def test_bad_requests_say_what_would_do(disk):
         disk.to_xarray(points=np.zeros((3, 3)))
 
 
-@pytest.mark.parametrize("suffix", FORMATS)
-def test_the_command_writes_files_that_are_read_back_equal(tmp_path, disk, suffix):
-    path = write_fields(disk, tmp_path / f"u{suffix}", {}, 21)
-    if suffix == ".vtu":
-        cells = pyvista.read(path)
-        points, values = np.asarray(cells.points)[:, :2], cells["u"]
-        assert np.hypot(*points.T).max() <= 1
-        assert cells.area == pytest.approx(np.pi, rel=0.2)
-    elif suffix == ".csv":
-        frame = pandas.read_csv(path)
-        points, values = frame[["x", "y"]].to_numpy(), frame["u"]
-    else:
-        netcdf = suffix == ".nc"
-        opened = xarray.open_dataset(path, engine="scipy") if netcdf else np.load(path)
-        with opened as file:
-            x, y, u = (np.asarray(file[name]) for name in ("x", "y", "u"))
-        mesh = np.stack(np.meshgrid(x, y, indexing="ij"), axis=-1)
-        outside = np.hypot(*np.moveaxis(mesh, -1, 0)) > 1 + 1e-6
-        assert np.isnan(u[outside]).all()
-        points, values = mesh[~np.isnan(u)], u[~np.isnan(u)]
-    assert len(values) > 250
-    np.testing.assert_allclose(values, disk["u"](points), rtol=1e-14, atol=1e-14)
-
-
-def test_the_command_names_the_formats(tmp_path, disk):
-    with pytest.raises(kp.InputError, match=r"must end in \.nc, \.csv"):
-        write_fields(disk, tmp_path / "u.xlsx", {}, None)
-
-
 def test_measurements_of_pandas_are_fitted():
     """A number from a frame whose values come from a solution with it."""
     line = kp.Box(x=(0, 1))
@@ -359,9 +309,7 @@ def test_measurements_of_pandas_are_fitted():
     points = {"equation": 12, "ends": 2}
     exact = kp.Problem(*conditions, fields=[kp.Field("u", kp.Gaussian(0.5))], inputs={"load": 3.0})
     frame = kp.solve(exact, points).to_xarray(resolution=9).to_dataframe().reset_index()
-    data = kp.Condition(
-        "data", frame[["x"]], lambda x, u, y: u.value - y, noise=1e-3, data={"y": frame["u"]}
-    )
+    data = observed(frame[["x"]], frame["u"], 1e-3)
     unknown = kp.Problem(
         *conditions,
         data,
@@ -377,11 +325,11 @@ def test_missing_measurements_are_refused():
         return u.value - y
 
     with pytest.raises(kp.InputError, match=r"points hold a NaN .* in row 1\. .*dropna"):
-        kp.Condition("data", frame[["x"]], misfit, data={"y": frame["y"]})
+        observed(frame[["x"]], frame["y"])
     with pytest.raises(kp.InputError, match=r"data 'y' hold a NaN .*dropna\(subset=\['y'\]\)"):
-        kp.Condition("data", frame[["y"]].fillna(0.0), misfit, data={"y": frame["y"]})
+        observed(frame[["y"]].fillna(0.0), frame["y"])
     whole = frame.dropna(subset=["x", "y"])
-    condition = kp.Condition("data", whole[["x"]], misfit, noise=whole["x"], data={"y": whole["y"]})
+    condition = observed(whole[["x"]], whole["y"], whole["x"])
     np.testing.assert_array_equal(condition.data["y"], [1.0])
 
 
@@ -417,16 +365,7 @@ def test_what_was_learned_of_noise_is_kept(tmp_path):
     values = np.sin(3 * where[:, 0]) + 0.05 * rng.standard_normal(25)
 
     def problem() -> kp.Problem:
-        return kp.Problem(
-            kp.Condition(
-                "data",
-                where,
-                lambda x, u, y: u.value - y,
-                noise=kp.LearnedNoise(0.5),
-                data={"y": values},
-            ),
-            fields=[kp.Field("u", 1.0 * kp.Gaussian(0.3))],
-        )
+        return regression(where, values, kp.LearnedNoise(0.5), 1.0 * kp.Gaussian(0.3))
 
     learned = kp.learn(problem(), throw=False)
     noise = float(learned.problem.hyperparameters["noise"]["data"])

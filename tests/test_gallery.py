@@ -2,6 +2,7 @@
 
 import inspect
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +22,7 @@ from kernelpde.gallery import (
     darcy,
     example_groups,
     gray_scott,
+    layer,
     page_summaries,
     product_grid,
     robin,
@@ -75,17 +77,6 @@ def test_gray_scott_with_a_good_kernel():
     assert errors["v"]["l2"] < 5e-6
 
 
-def test_every_example_learns_from_no_more_points_than_it_solves_with():
-    """Those with pages are below."""
-    for name in set(EXAMPLES) - set(page_summaries()):
-        example = EXAMPLES[name]()
-        assert example.name == name
-        clouds = {c.name for c in example.problem.conditions if isinstance(c.region, kp.PointCloud)}
-        names = {c.name for c in example.problem.conditions} - clouds
-        assert set(example.points) == set(example.training) == names
-        assert all(example.training[n] <= example.points[n] for n in names)
-
-
 def test_references_of_inverse_problems_are_converged():
     points = np.random.default_rng(0).random((200, 2))
     coefficient = darcy().references["a"]
@@ -130,28 +121,38 @@ def test_cole_hopf_solves_the_equation():
     assert np.max(np.abs(residual)) < 1e-4 * np.max(np.abs(ux))
 
 
+def differences(u, points, h):
+    """Gradient and Laplacian by central differences of sixth order."""
+    slopes, laplacian = [0.0, 0.0], -2 * 49 / 18 * u(points)
+    for k, first, second in ((1, 3 / 4, 3 / 2), (2, -3 / 20, -3 / 20), (3, 1 / 60, 1 / 90)):
+        for axis, step in enumerate(k * h * np.eye(2)):
+            up, down = u(points + step), u(points - step)
+            slopes[axis] += first * (up - down) / h
+            laplacian += second * (up + down)
+    return slopes, laplacian / h**2
+
+
 def test_the_regularized_distance_solves_its_equation():
     """By central differences of sixth order; near a side u is the distance to it."""
-    u, h = RegularizedDistance(0.01), 2e-3
+    u = RegularizedDistance(0.01)
     points = np.random.default_rng(0).uniform(0.05, 0.95, (60, 2))
-
-    def at(dx, dy):
-        return u(points + h * np.array([dx, dy]))
-
-    first = ((1, 3 / 4), (2, -3 / 20), (3, 1 / 60))
-    second = ((1, 3 / 2), (2, -3 / 20), (3, 1 / 90))
-    ux = sum(w * (at(k, 0) - at(-k, 0)) for k, w in first) / h
-    uy = sum(w * (at(0, k) - at(0, -k)) for k, w in first) / h
-    laplacian = sum(
-        w * (at(k, 0) + at(-k, 0) + at(0, k) + at(0, -k)) for k, w in second
-    ) - 2 * 49 / 18 * at(0, 0)
-    residual = ux**2 + uy**2 - 1 - 0.01 * laplacian / h**2
+    (ux, uy), laplacian = differences(u, points, 2e-3)
+    residual = ux**2 + uy**2 - 1 - 0.01 * laplacian
     assert np.max(np.abs(residual)) < 1e-4
     # Near the middle of a side u is the distance to it, up to what comes from the others.
     near = np.array([[0.03, 0.5], [0.5, 0.97]])
     np.testing.assert_allclose(u(near), 0.03, atol=1e-9)
     grid = product_grid(np.linspace(0, 1, 100)[1:3], np.linspace(0, 1, 100)[1:50])
     assert np.max(np.abs(u(grid) - RegularizedDistance(0.01, 5000)(grid))) < 1e-12
+
+
+def test_the_layer_solves_its_equation():
+    u, points = layer().references["u"], np.random.default_rng(0).uniform(0.02, 0.98, (40, 2))
+    (slope, _), laplacian = differences(u, points, 1e-3)
+    expected = np.sin(np.pi * points[:, 1]) + 0.02 * np.pi**2 * u(points)
+    np.testing.assert_allclose(slope - 0.02 * laplacian, expected, atol=1e-6)
+    sides = np.array([[0, 0.3], [1, 0.3], [0.4, 0], [0.4, 1]])
+    np.testing.assert_allclose(u(sides), 0, atol=1e-12)
 
 
 def test_darcy_with_a_sensible_kernel():
@@ -183,18 +184,28 @@ COARSE = {"allen-cahn", "burgers-periodic", "kirsch"}
 """So few points do not resolve these, and the result says so."""
 
 
-@pytest.mark.parametrize("name", page_summaries())
-def test_pages_are_short(name):
-    text = (PAGES / f"{name.replace('-', '_')}.py").read_text()
-    assert len(text.splitlines()) <= 60
-    heading, example = page_summaries()[name], EXAMPLES[name]()
-    assert heading.summary.endswith(".")
-    assert (heading.points, heading.training) == (example.points, example.training)
+@cache
+def example_of(name):
+    return EXAMPLES[name]()
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_every_example_learns_from_no_more_points_than_it_solves_with(name):
+    example = example_of(name)
     assert example.name == name
     clouds = {c.name for c in example.problem.conditions if isinstance(c.region, kp.PointCloud)}
     names = {c.name for c in example.problem.conditions} - clouds
     assert set(example.points) == set(example.training) == names
     assert all(example.training[n] <= example.points[n] for n in names)
+
+
+@pytest.mark.parametrize("name", page_summaries())
+def test_pages_are_short(name):
+    text = (PAGES / f"{name.replace('-', '_')}.py").read_text()
+    assert len(text.splitlines()) <= 60
+    heading, example = page_summaries()[name], example_of(name)
+    assert heading.summary.endswith(".")
+    assert (heading.points, heading.training) == (example.points, example.training)
 
 
 def test_at_least_forty_examples_in_groups():
@@ -209,7 +220,7 @@ def test_at_least_forty_examples_in_groups():
     [pytest.param(n, marks=pytest.mark.slow) if n in SLOW else n for n in page_summaries()],
 )
 def test_pages_are_right(name):
-    example = EXAMPLES[name]()
+    example = example_of(name)
     if example.num_windows > 1:
         solution = kp.march(example.problem, example.num_windows, example.small, throw=False)
     else:

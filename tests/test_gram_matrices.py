@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from problems import observed
 
 import kernelpde as kp
 from kernelpde.functionals import (
@@ -216,7 +217,6 @@ def test_product_with_fifty_thousand_functionals_stays_below_two_gigabytes():
 
 LATENTS = (kp.Gaussian(0.3), kp.Matern(3.5, 0.5))
 MIXING = np.array([[1.0, 0.4], [-0.7, 0.9]])
-LINE = kp.Box(x=(0, 1))
 
 
 def derivatives(field, order, count, seed):
@@ -257,10 +257,6 @@ def test_no_mixing_is_independence():
     )
 
 
-def observe_u(x, u, y):
-    return u.value - y
-
-
 def observe_v(x, v, y):
     return v.value - y
 
@@ -281,7 +277,7 @@ def pair(seed, mixing):
 
     many, few = rng.random((40, 1)), rng.random((8, 1))
     problem = kp.Problem(
-        kp.Condition("u data", many, observe_u, noise=1e-3, data={"y": u(many[:, 0])}),
+        observed(many, u(many[:, 0]), 1e-3, name="u data"),
         kp.Condition("v data", few, observe_v, noise=1e-3, data={"y": v(few[:, 0])}),
         fields=[kp.Field("u", kp.Gaussian(0.2)), kp.Field("v", kp.Gaussian(0.2))],
         mixing=mixing,

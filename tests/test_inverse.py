@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from problems import LINE, boundary_value, observed, regression, zero
 from scipy.optimize import minimize
 from scipy.stats import multivariate_normal
 
@@ -34,7 +35,6 @@ from kernelpde.linear_solvers import DenseState
 from kernelpde.problem import coordinate_extents, linearized
 from kernelpde.solution import initial_jets, nugget_misfit, squared_norm
 
-LINE = kp.Box(x=(0, 1))
 DIFFUSIVITY = 0.7
 
 
@@ -42,20 +42,9 @@ def rod(x, u, k):
     return -k * u.laplacian - jnp.sin(jnp.pi * x[0])
 
 
-def zero(x, u):
-    return u.value
-
-
-def seen(x, u, y):
-    return u.value - y
-
-
 def rod_with(where, data, parameter, noise=1e-6):
-    return kp.Problem(
-        kp.Condition("equation", LINE.interior, rod),
-        kp.Condition("ends", LINE.boundary, zero),
-        kp.Condition("data", where, seen, data={"y": data}, noise=noise),
-        fields=[kp.Field("u", kp.Gaussian(0.3)), parameter],
+    return boundary_value(
+        LINE, rod, kp.Gaussian(0.3), parameter, more=[observed(where, data, noise)]
     )
 
 
@@ -125,7 +114,7 @@ def darcy_like(noise=0.05):
         return -jnp.exp(a.value) * (u.laplacian + a.d("x") * u.d("x")) - 1.0
 
     problem = kp.Problem(
-        kp.Condition("data", where, seen, noise=noise, data={"y": rng.standard_normal(9)}),
+        observed(where, rng.standard_normal(9), noise),
         kp.Condition("equation", LINE.interior, flow),
         kp.Condition("ends", LINE.boundary, zero),
         fields=[kp.Field("u", 0.5 * kp.Gaussian(0.3)), kp.Field("a", 1.2 * kp.Gaussian(0.4))],
@@ -189,10 +178,7 @@ def test_noise_is_learned_from_data():
         x = rng.random((60, 1))
         y = np.sin(2 * np.pi * x[:, 0]) + 0.1 * rng.standard_normal(60)
         for start in (0.02, 0.5):
-            problem = kp.Problem(
-                kp.Condition("data", x, seen, noise=kp.LearnedNoise(start), data={"y": y}),
-                fields=[kp.Field("u", 1.0 * kp.Gaussian(0.5))],
-            )
+            problem = regression(x, y, kp.LearnedNoise(start), 1.0 * kp.Gaussian(0.5))
             learned = kp.learn(problem)
             found.append(float(learned.problem.hyperparameters["noise"]["data"]))
             assert learned.covariance is not None
@@ -250,8 +236,8 @@ def test_what_kernels_hold_against_a_solution():
     where, values = np.sort(rng.random((12, 1)), axis=0), rng.standard_normal(12)
     exact = np.arange(12) < 7
     problem = kp.Problem(
-        kp.Condition("exact", where[exact], seen, data={"y": values[exact]}),
-        kp.Condition("noisy", where[~exact], seen, data={"y": values[~exact]}, noise=0.3),
+        observed(where[exact], values[exact], name="exact"),
+        observed(where[~exact], values[~exact], 0.3, name="noisy"),
         fields=[kp.Field("u", 2.0 * kp.Gaussian(0.4))],
     )
     nugget = 1e-3
@@ -283,21 +269,12 @@ def wavy(lengthscale, noise=0.02):
     where = np.sort(rng.random(60))
     y = np.interp(where, fine, u)
     noise = noise * float(np.sqrt(np.mean(y**2)))
-    return kp.Problem(
-        kp.Condition(
-            "equation",
-            LINE.interior,
-            lambda x, u, a: -jnp.exp(a.value) * (u.laplacian + a.d("x") * u.d("x")) - 1.0,
-        ),
-        kp.Condition("ends", LINE.boundary, zero),
-        kp.Condition(
-            "data",
-            where[:, None],
-            seen,
-            data={"y": y + noise * rng.standard_normal(60)},
-            noise=noise,
-        ),
-        fields=[kp.Field("u", 1.0 * kp.Gaussian(lengthscale)), kp.Field("a", kp.Gaussian(0.15))],
+    return boundary_value(
+        LINE,
+        lambda x, u, a: -jnp.exp(a.value) * (u.laplacian + a.d("x") * u.d("x")) - 1.0,
+        1.0 * kp.Gaussian(lengthscale),
+        kp.Field("a", kp.Gaussian(0.15)),
+        more=[observed(where[:, None], y + noise * rng.standard_normal(60), noise)],
     )
 
 
@@ -350,7 +327,7 @@ def test_states_are_suited_with_periods_learned_noise_and_own_points(periodic):
     )
     problem = kp.Problem(
         *conditions,
-        kp.Condition("data", where, seen, data={"y": y}, noise=kp.LearnedNoise(0.03)),
+        observed(where, y, kp.LearnedNoise(0.03)),
         fields=[kp.Field("u", 1.0 * kp.Gaussian(0.6)), kp.Parameter("r", 20.0, 15.0)],
     )
     learned = kp.learn(problem, {"equation": 40} if periodic else None)
@@ -372,14 +349,12 @@ def test_what_is_learned_from_data_does_not_depend_on_units():
             return -jnp.exp(a.value) * (u.laplacian + a.d("x") * u.d("x")) - unit
 
         learned = kp.learn(
-            kp.Problem(
-                kp.Condition("equation", LINE.interior, flow),
-                kp.Condition("ends", LINE.boundary, zero),
-                kp.Condition("data", where, seen, noise=2e-3 * unit, data={"y": unit * data}),
-                fields=[
-                    kp.Field("u", unit**2 * kp.Gaussian(0.2)),
-                    kp.Field("a", 1.0 * kp.Gaussian(0.2)),
-                ],
+            boundary_value(
+                LINE,
+                flow,
+                unit**2 * kp.Gaussian(0.2),
+                kp.Field("a", 1.0 * kp.Gaussian(0.2)),
+                more=[observed(where, unit * data, 2e-3 * unit)],
             ),
             {"equation": 30, "ends": 2},
         )
@@ -400,7 +375,7 @@ def test_what_cannot_be_is_refused():
     with pytest.raises(kp.InputError, match="with lower <= upper"):
         kp.box_averages([[1.0]], [[0.0]])
     x = np.linspace(0, 1, 5)[:, None]
-    noisy = kp.Condition("data", x, seen, noise=kp.LearnedNoise(0.1), data={"y": x[:, 0]})
+    noisy = observed(x, x[:, 0], kp.LearnedNoise(0.1))
     problem = kp.Problem(noisy, fields=[kp.Field("u", kp.Gaussian(0.3))])
     with pytest.raises(kp.InputError, match="LeaveOneOutPredictive"):
         kp.learn(problem, validation=kp.KFold())
@@ -475,10 +450,7 @@ def fitted(noise, spoiled=True, count=30, places=None):
     y = np.sin(4 * x[:, 0]) + 0.05 * rng.standard_normal(count)
     if spoiled:
         y[[7, 20]] += [2.0, -2.0]
-    problem = kp.Problem(
-        kp.Condition("data", x, lambda x, u, y: u.value - y, data={"y": y}, noise=noise),
-        fields=[kp.Field("u", 1.0 * kp.Gaussian(0.3))],
-    )
+    problem = regression(x, y, noise, 1.0 * kp.Gaussian(0.3))
     return problem, x, y
 
 
@@ -528,13 +500,12 @@ def test_learning_and_posterior_with_outliers(averages):
         y = 50 * ((b**2 - a**2) / 2 - (b**3 - a**3) / 3)
     y = y + 0.01 * rng.standard_normal(20)
     y[11] += 1.5
-    problem = kp.Problem(
-        kp.Condition("equation", LINE.interior, lambda x, u, f: -u.laplacian - f.value),
-        kp.Condition("ends", LINE.boundary, lambda x, u: u.value),
-        kp.Condition(
-            "data", where, lambda x, u, y: u.value - y, data={"y": y}, noise=kp.StudentT(0.01)
-        ),
-        fields=[kp.Field("u", 1.0 * kp.Gaussian(0.3)), kp.Field("f", 10.0 * kp.Gaussian(0.4))],
+    problem = boundary_value(
+        LINE,
+        lambda x, u, f: -u.laplacian - f.value,
+        1.0 * kp.Gaussian(0.3),
+        kp.Field("f", 10.0 * kp.Gaussian(0.4)),
+        more=[observed(where, y, kp.StudentT(0.01))],
     )
     learned = kp.learn(problem, {"equation": 30, "ends": 2})
     noise = np.asarray(learned.solution.point_sets[2].noise)
@@ -580,20 +551,21 @@ def conducting_rod(noise=1e-3, source=6.0, upper=0.8, kernel=None, learned=False
     rng = np.random.default_rng(3)
     x = np.linspace(0.03, 0.97, 25)[:, None]
     data = {"y": temperature(x[:, 0], source) + noise * rng.standard_normal(25)}
-    return kp.Problem(
-        kp.Condition("heat", LINE.interior, heat),
-        kp.Condition("ends", LINE.boundary, lambda x, u: u.value),
-        kp.Condition(
-            "data",
-            x,
-            lambda x, u, y: u.value - y,
-            data=data,
-            noise=kp.LearnedNoise(3 * noise) if learned else noise,
-        ),
-        fields=[
-            kp.Field("u", 1.0 * kp.Gaussian(0.2)),
-            kp.Law("k", kernel or 1.0 * kp.Gaussian(0.5), T=(0, upper), mean=1.0),
+    return boundary_value(
+        LINE,
+        heat,
+        1.0 * kp.Gaussian(0.2),
+        kp.Law("k", kernel or 1.0 * kp.Gaussian(0.5), T=(0, upper), mean=1.0),
+        more=[
+            kp.Condition(
+                "data",
+                x,
+                lambda x, u, y: u.value - y,
+                data=data,
+                noise=kp.LearnedNoise(3 * noise) if learned else noise,
+            )
         ],
+        names=("heat", "ends"),
         inputs={"q": source},
     )
 

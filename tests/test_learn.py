@@ -17,7 +17,7 @@ from scipy.stats import multivariate_normal
 
 import kernelpde as kp
 from kernelpde.errors import InputError
-from kernelpde.gallery import burgers, eikonal, elliptic, elliptic_additive, layer
+from kernelpde.gallery import burgers, eikonal, elliptic, elliptic_additive
 from kernelpde.learning import (
     Evaluation,
     LearningOptions,
@@ -488,26 +488,6 @@ def test_the_learned_lengthscale_shows_the_kink():
     center = float(at(jnp.array([0.5, 0.5]))[0])
     between = [[0.5, 0.2], [0.2, 0.5], [0.8, 0.5], [0.5, 0.8]]
     assert center < min(float(at(jnp.array(p))[0]) for p in between)
-
-
-def test_the_layer_solves_its_equation():
-    example = layer()
-    u = example.references["u"]
-    points = np.random.default_rng(0).uniform(0.02, 0.98, (40, 2))
-    h = 1e-3
-
-    def at(dx, dy):
-        return u(points + h * np.array([dx, dy]))
-
-    first = ((1, 3 / 4), (2, -3 / 20), (3, 1 / 60))
-    second = ((1, 3 / 2), (2, -3 / 20), (3, 1 / 90))
-    slope = sum(w * (at(k, 0) - at(-k, 0)) for k, w in first) / h
-    both = sum(w * (at(k, 0) + at(-k, 0) + at(0, k) + at(0, -k)) for k, w in second)
-    laplacian = (both - 2 * 49 / 18 * at(0, 0)) / h**2
-    expected = np.sin(np.pi * points[:, 1]) + 0.02 * np.pi**2 * at(0, 0)
-    np.testing.assert_allclose(slope - 0.02 * laplacian, expected, atol=1e-6)
-    sides = np.array([[0, 0.3], [1, 0.3], [0.4, 0], [0.4, 1]])
-    np.testing.assert_allclose(u(sides), 0, atol=1e-12)
 
 
 def test_unknown_kernels_are_refused():

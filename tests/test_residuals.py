@@ -4,23 +4,19 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from problems import LINE, boundary_value
 
 import kernelpde as kp
 from kernelpde import compiling
 from kernelpde.functionals import CoordinateFrame, Term
 from kernelpde.problem import ResidualTracer, Unknowns, trace_residual
 
-LINE = kp.Box(x=(0.0, 1.0))
 POINTS = {"equation": 24, "ends": 2}
 MIDDLE = np.array([[0.5]])
 
 
 def problem(equation, ends=lambda x, u: u.value, kernel=None):
-    return kp.Problem(
-        kp.Condition("equation", LINE.interior, equation),
-        kp.Condition("ends", LINE.boundary, ends),
-        fields=[kp.Field("u", kp.Gaussian(0.4) if kernel is None else kernel)],
-    )
+    return boundary_value(LINE, equation, kp.Gaussian(0.4) if kernel is None else kernel, edge=ends)
 
 
 def middle(solution) -> float:

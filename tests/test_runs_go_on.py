@@ -16,6 +16,7 @@ import numpy as np
 import optax
 import pytest
 from nbclient import NotebookClient
+from problems import LINE, boundary_value
 
 import kernelpde as kp
 from kernelpde.gallery import elliptic, layer
@@ -294,12 +295,7 @@ def test_pickles_are_never_loaded(tmp_path, run_file):
     assert not trace.exists()
 
 
-LINE = kp.Box(x=(0, 1))
-PROBLEM = kp.Problem(
-    kp.Condition("equation", LINE.interior, lambda x, u: -u.laplacian + u.value**3 - 5.0),
-    kp.Condition("ends", LINE.boundary, lambda x, u: u.value),
-    fields=[kp.Field("u", kp.Gaussian(0.5))],
-)
+PROBLEM = boundary_value(LINE, lambda x, u: -u.laplacian + u.value**3 - 5.0, kp.Gaussian(0.5))
 POINTS = {"equation": 20, "ends": 2}
 
 

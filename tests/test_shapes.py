@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import meshio
 import numpy as np
 import pytest
+from problems import boundary_value
 from scipy.spatial import Delaunay
 from scipy.stats import qmc
 
@@ -279,11 +280,7 @@ def test_normal_derivatives_on_the_boundary_of_a_mesh():
     found = {}
     for angle in (0.0, 30.0):
         disc = kp.Mesh(*disc_mesh(), feature_angle=angle)
-        problem = kp.Problem(
-            kp.Condition("equation", disc.interior, lambda x, u: u.laplacian),
-            kp.Condition("boundary", disc.boundary, flux),
-            fields=[kp.Field("u", kp.Gaussian(1.0))],
-        )
+        problem = boundary_value(disc, lambda x, u: u.laplacian, kp.Gaussian(1.0), edge=flux)
         solution = kp.solve(problem, {"equation": 100, "boundary": 150}, throw=False)
         where = kp.Ball((0, 0), 0.95).interior.sample(200, rng()).points
         error = np.asarray(solution["u"](where)) - (where[:, 0] ** 2 - where[:, 1] ** 2)
@@ -681,11 +678,7 @@ def test_graded_points_on_a_curved_side_at_a_corner_that_points_inwards():
         theta = jnp.mod(jnp.arctan2(x[1], x[0]), 2 * jnp.pi)
         return (x[0] ** 2 + x[1] ** 2) ** (1 / 3) * jnp.sin(2 * theta / 3)
 
-    problem = kp.Problem(
-        kp.Condition("equation", mesh.interior, lambda x, u: u.laplacian),
-        kp.Condition("boundary", mesh.boundary, lambda x, u: u.value - exact(x)),
-        fields=[kp.Field("u", kp.Gaussian(0.5))],
-    )
+    problem = boundary_value(mesh, lambda x, u: u.laplacian, kp.Gaussian(0.5), exact=exact)
     solution = kp.solve(problem, accuracy=1e-3)
     assert solution.converged
     points = np.asarray(solution.point_sets[1].points)

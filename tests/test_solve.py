@@ -4,13 +4,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from problems import LINE, SQUARE, boundary_value, observed, regression
 
 import kernelpde as kp
 from kernelpde.gallery import elliptic, elliptic_additive
 from kernelpde.nonlinear import RESULTS, is_fluctuating
 from kernelpde.solution import midpoints
 
-SQUARE = kp.Box(x=(0, 1), y=(0, 1))
 GRID = np.stack(np.meshgrid(*[np.linspace(0, 1, 25)] * 2, indexing="ij"), axis=-1)
 
 
@@ -96,11 +96,7 @@ def test_a_hopeless_kernel_ends_with_a_typed_result(method):
 
 def test_a_kernel_that_cannot_meet_the_conditions_is_reported():
     """A linear problem settles at once, but quadratic polynomials do not solve it."""
-    problem = kp.Problem(
-        kp.Condition("equation", SQUARE.interior, lambda x, u: u.laplacian - jnp.exp(x[0])),
-        kp.Condition("boundary", SQUARE.boundary, lambda x, u: u.value),
-        fields=[kp.Field("u", kp.Polynomial(2))],
-    )
+    problem = boundary_value(SQUARE, lambda x, u: u.laplacian - jnp.exp(x[0]), kp.Polynomial(2))
     points = {"equation": 60, "boundary": 40}
     solution = kp.solve(problem, points, throw=False)
     assert solution.result is RESULTS.residual_too_large
@@ -129,16 +125,12 @@ def test_nan_from_a_residual_ends_with_a_typed_result():
 
 
 def test_a_linear_problem_takes_one_step():
-    problem = kp.Problem(
-        kp.Condition(
-            "equation",
-            SQUARE.interior,
-            lambda x, u: (
-                -u.laplacian - 2 * jnp.pi**2 * (jnp.sin(jnp.pi * x[0]) * jnp.sin(jnp.pi * x[1]))
-            ),
+    problem = boundary_value(
+        SQUARE,
+        lambda x, u: (
+            -u.laplacian - 2 * jnp.pi**2 * (jnp.sin(jnp.pi * x[0]) * jnp.sin(jnp.pi * x[1]))
         ),
-        kp.Condition("boundary", SQUARE.boundary, lambda x, u: u.value),
-        fields=[kp.Field("u", kp.Gaussian(0.4))],
+        kp.Gaussian(0.4),
     )
     solution = kp.solve(
         problem, {"equation": 200, "boundary": 80}, linear_solver=kp.Dense(refinement_sweeps=0)
@@ -154,10 +146,7 @@ def test_noisy_observations_are_gaussian_process_regression():
     points, noise = rng.random((50, 2)), 0.05 + 0.2 * rng.random(50)
     values = np.sin(5 * points[:, 0]) + noise * rng.standard_normal(50)
     kernel = 1.5 * kp.Gaussian(0.3)
-    problem = kp.Problem(
-        kp.Condition("data", points, lambda x, u, y: u.value - y, noise=noise, data={"y": values}),
-        fields=[kp.Field("u", kernel)],
-    )
+    problem = regression(points, values, noise, kernel)
     solution = kp.solve(problem, linear_solver=kp.Dense(nugget=0.0))
 
     def covariance(a, b):
@@ -263,14 +252,8 @@ def test_an_equation_in_space_time():
 
 def eikonal():
     """The regularized eikonal equation; from u = 0 the first full step is 60 times too long."""
-    return kp.Problem(
-        kp.Condition(
-            "equation",
-            SQUARE.interior,
-            lambda p, u: u.gradient @ u.gradient - 1 - 0.1 * u.laplacian,
-        ),
-        kp.Condition("boundary", SQUARE.boundary, lambda p, u: u.value),
-        fields=[kp.Field("u", kp.Matern(3.5, 0.5))],
+    return boundary_value(
+        SQUARE, lambda p, u: u.gradient @ u.gradient - 1 - 0.1 * u.laplacian, kp.Matern(3.5, 0.5)
     )
 
 
@@ -383,11 +366,7 @@ def test_an_entry_that_should_vanish_does_not_keep_an_iteration_from_its_end():
         twist = 2 * ux * uy * u.d("x", "y")
         return (1 + uy**2) * u.d("x", "x") - twist + (1 + ux**2) * u.d("y", "y")
 
-    problem = kp.Problem(
-        kp.Condition("film", square.interior, film),
-        kp.Condition("wire", square.boundary, lambda x, u: u.value - exact(x)),
-        fields=[kp.Field("u", kp.Gaussian(0.6))],
-    )
+    problem = boundary_value(square, film, kp.Gaussian(0.6), exact=exact, names=("film", "wire"))
     where = np.random.default_rng(0).uniform(-1, 1, (200, 2))
     for seed in range(2):
         solution = kp.solve(problem, {"film": 240, "wire": 120}, seed=seed)
@@ -418,12 +397,11 @@ def errors(kernel, sizes):
         u = exact(p, jnp)
         return 5 * jnp.sin(2 * p[0] + p[1]) + 9 * jnp.cos(3 * p[1]) + u**3
 
-    problem = kp.Problem(
-        kp.Condition(
-            "equation", SQUARE.interior, lambda p, u: -u.laplacian + u.value**3 - source(p)
-        ),
-        kp.Condition("boundary", SQUARE.boundary, lambda p, u: u.value - exact(p, jnp)),
-        fields=[kp.Field("u", kernel)],
+    problem = boundary_value(
+        SQUARE,
+        lambda p, u: -u.laplacian + u.value**3 - source(p),
+        kernel,
+        edge=lambda p, u: u.value - exact(p, jnp),
     )
     found = []
     for n in sizes:
@@ -452,7 +430,6 @@ def test_gaussian_converges_faster_than_any_power():
     assert found[-1] < 1e-7
 
 
-LINE = kp.Box(x=(0.0, 1.0))
 WHERE = np.linspace(0.01, 0.99, 200)[:, None]
 
 
@@ -527,11 +504,12 @@ def heat(duration: float, length: float, size: float) -> tuple[kp.Problem, calla
         forcing = (-1.0 + 0.2 * 4.0) * known(x) / duration
         return u.d("t") - rate * u.d("x", "x") - forcing
 
-    problem = kp.Problem(
-        kp.Condition("equation", box.interior, inside),
-        kp.Condition("ends", box.boundary, lambda x, u: u.value - known(x)),
-        kp.Condition("initial", box.initial, lambda x, u: u.value - known(x)),
-        fields=[kp.Field("u", kp.Gaussian([0.3 * duration, 0.3 * length]))],
+    problem = boundary_value(
+        box,
+        inside,
+        kp.Gaussian([0.3 * duration, 0.3 * length]),
+        exact=known,
+        more=[kp.Condition("initial", box.initial, lambda x, u: u.value - known(x))],
     )
     return problem, known
 
@@ -569,17 +547,15 @@ def test_fields_of_unlike_size_are_balanced(sizes):
         known, other = jnp.sin(3.0 * x[0]), jnp.cos(2.0 * x[0])
         return one - first * (9.0 * known + other), two - second * (4.0 * other + known)
 
-    problem = kp.Problem(
-        kp.Condition("equation", LINE.interior, both),
-        kp.Condition(
-            "ends",
-            LINE.boundary,
-            lambda x, u, v: (
-                u.value - first * jnp.sin(3.0 * x[0]),
-                v.value - second * jnp.cos(2.0 * x[0]),
-            ),
+    problem = boundary_value(
+        LINE,
+        both,
+        kp.Gaussian(0.4),
+        kp.Field("v", kp.Gaussian(0.4)),
+        edge=lambda x, u, v: (
+            u.value - first * jnp.sin(3.0 * x[0]),
+            v.value - second * jnp.cos(2.0 * x[0]),
         ),
-        fields=[kp.Field("u", kp.Gaussian(0.4)), kp.Field("v", kp.Gaussian(0.4))],
     )
     solution = kp.solve(problem, {"equation": 30, "ends": 2})
     for name, size, known in (("u", first, np.sin(3 * WHERE)), ("v", second, np.cos(2 * WHERE))):
@@ -587,11 +563,7 @@ def test_fields_of_unlike_size_are_balanced(sizes):
 
 
 def on_line(kernel) -> kp.Problem:
-    return kp.Problem(
-        kp.Condition("equation", LINE.interior, equation),
-        kp.Condition("ends", LINE.boundary, end),
-        fields=[kp.Field("u", kernel)],
-    )
+    return boundary_value(LINE, equation, kernel, edge=end)
 
 
 POINTS = {"equation": 30, "ends": 2}
@@ -648,14 +620,11 @@ def bowl(x):
 
 
 def monge_ampere() -> kp.Problem:
-    return kp.Problem(
-        kp.Condition(
-            "equation",
-            SQUARE.interior,
-            lambda x, u: u.d("x", "x") * u.d("y", "y") - u.d("x", "y") ** 2 - 6.0,
-        ),
-        kp.Condition("boundary", SQUARE.boundary, lambda x, u: u.value - bowl(x)),
-        fields=[kp.Field("u", kp.Gaussian(1.0))],
+    return boundary_value(
+        SQUARE,
+        lambda x, u: u.d("x", "x") * u.d("y", "y") - u.d("x", "y") ** 2 - 6.0,
+        kp.Gaussian(1.0),
+        exact=bowl,
     )
 
 
@@ -678,10 +647,8 @@ def test_a_residual_that_is_no_number_at_zero_is_told_where_to_begin():
         # u = 1 + x: -u'' + 1/u = 1 / (1 + x)
         return -u.d("x", "x") + 1.0 / u.value - 1.0 / (1.0 + x[0])
 
-    problem = kp.Problem(
-        kp.Condition("equation", LINE.interior, singular),
-        kp.Condition("ends", LINE.boundary, lambda x, u: u.value - 1.0 - x[0]),
-        fields=[kp.Field("u", kp.Gaussian(0.6))],
+    problem = boundary_value(
+        LINE, singular, kp.Gaussian(0.6), edge=lambda x, u: u.value - 1.0 - x[0]
     )
     with pytest.raises(kp.InputError, match=r"NaN or infinite at u = 0.*start="):
         kp.solve(problem, POINTS)
@@ -706,12 +673,7 @@ def test_the_final_solve_has_the_noise_that_was_learned():
     rng = np.random.default_rng(5)
     x = rng.uniform(0, 1, (80, 1))
     y = np.sin(5 * x[:, 0]) + 0.05 * rng.normal(size=80)
-    problem = kp.Problem(
-        kp.Condition(
-            "data", x, lambda x, u, y: u.value - y, noise=kp.LearnedNoise(0.5), data={"y": y}
-        ),
-        fields=[kp.Field("u", 1.0 * kp.Gaussian(0.3))],
-    )
+    problem = regression(x, y, kp.LearnedNoise(0.5), 1.0 * kp.Gaussian(0.3))
     learned = kp.learn(problem)
     noise = float(learned.problem.conditions[0].noise_std)
     assert noise == pytest.approx(0.05, rel=0.3)
@@ -726,10 +688,8 @@ def test_lengthscales_that_rounding_does_not_allow_are_shortened(peclet, seed):
     def layer(x):
         return jnp.exp((x[0] - 1.0) * peclet)
 
-    problem = kp.Problem(
-        kp.Condition("equation", LINE.interior, lambda x, u: u.d(0) - u.d(0, 0) / peclet),
-        kp.Condition("ends", LINE.boundary, lambda x, u: u.value - layer(x)),
-        fields=[kp.Field("u", kp.Gaussian(0.1))],
+    problem = boundary_value(
+        LINE, lambda x, u: u.d(0) - u.d(0, 0) / peclet, kp.Gaussian(0.1), exact=layer
     )
     points = {"equation": 150, "ends": 2}
     learned = kp.learn(problem, points, sampling="uniform", seed=seed)
@@ -748,9 +708,7 @@ def test_a_solution_without_curvature_is_met(ends):
     line = kp.Box(x=(0, 2))
     problem = kp.Problem(
         kp.Condition("equation", line.interior, lambda x, u: -u.laplacian),
-        kp.Condition(
-            "ends", np.array([[0.0], [2.0]]), lambda x, u, y: u.value - y, data={"y": ends}
-        ),
+        observed(np.array([[0.0], [2.0]]), ends, name="ends"),
         fields=[kp.Field("u", kp.Gaussian(0.6))],
     )
     solution = kp.solve(problem, {"equation": 20})

@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from PIL import Image
+from problems import boundary_value, observed, zero
 
 import kernelpde as kp
 from kernelpde.gallery import gray_scott
@@ -21,16 +22,12 @@ def reaction(x, u):
     return u.d("t") - 0.1 * u.d("x", "x") + u.value**3 - source
 
 
-def ends(x, u):
-    return u.value
-
-
 def diffusion_problem():
-    return kp.Problem(
-        kp.Condition("equation", ROD.interior, reaction),
-        kp.Condition("ends", ROD.boundary, ends),
-        kp.Condition("initial", ROD.initial, lambda x, u: u.value - jnp.sin(jnp.pi * x[1])),
-        fields=[kp.Field("u", kp.Gaussian([0.8, 0.5]))],
+    return boundary_value(
+        ROD,
+        reaction,
+        kp.Gaussian([0.8, 0.5]),
+        more=[kp.Condition("initial", ROD.initial, lambda x, u: u.value - jnp.sin(jnp.pi * x[1]))],
     )
 
 
@@ -85,13 +82,15 @@ def test_kernels_learned_in_the_first_window_serve_all():
 
 def test_equations_of_second_order_hand_over_their_rate():
     """uₜₜ = uₓₓ with u = cos πt sin πx."""
-    problem = kp.Problem(
-        kp.Condition("equation", ROD.interior, lambda x, u: u.d("t", "t") - u.d("x", "x")),
-        kp.Condition("ends", ROD.boundary, ends),
-        kp.Condition(
-            "initial", ROD.initial, lambda x, u: (u.value - jnp.sin(jnp.pi * x[1]), u.d("t"))
-        ),
-        fields=[kp.Field("u", kp.Gaussian([0.4, 0.4]))],
+    problem = boundary_value(
+        ROD,
+        lambda x, u: u.d("t", "t") - u.d("x", "x"),
+        kp.Gaussian([0.4, 0.4]),
+        more=[
+            kp.Condition(
+                "initial", ROD.initial, lambda x, u: (u.value - jnp.sin(jnp.pi * x[1]), u.d("t"))
+            )
+        ],
     )
     evolution = kp.march(problem, 4, {"equation": 120, "ends": 30, "initial": 30})
     exact = np.cos(np.pi * GRID[..., 0]) * np.sin(np.pi * GRID[..., 1])
@@ -102,7 +101,7 @@ def test_data_points_fall_into_their_windows():
     where = np.array([[0.2, 0.5], [0.3, 0.2], [1.7, 0.4]])
     values = np.exp(-where[:, 0] / 2) * np.sin(np.pi * where[:, 1])
     problem = diffusion_problem()
-    data = kp.Condition("data", where, lambda x, u, y: u.value - y, noise=1e-3, data={"y": values})
+    data = observed(where, values, 1e-3)
     with_data = problem.with_conditions([*problem.conditions, data])
     evolution = kp.march(with_data, 4, POINTS)
     counts = [
@@ -117,7 +116,7 @@ def test_data_points_fall_into_their_windows():
 def test_marching_needs_time_and_an_initial_condition():
     square = kp.Box(x=(0, 1), y=(0, 1))
     still = kp.Problem(
-        kp.Condition("boundary", square.boundary, ends), fields=[kp.Field("u", kp.Gaussian(0.3))]
+        kp.Condition("boundary", square.boundary, zero), fields=[kp.Field("u", kp.Gaussian(0.3))]
     )
     with pytest.raises(kp.InputError, match="no time coordinate"):
         kp.march(still, 2, {"boundary": 10})
@@ -237,11 +236,13 @@ def schrodinger() -> kp.Problem:
 def wave() -> kp.Problem:
     """A standing wave, u = cos t sin x: of second order in time."""
     strip = kp.Box(t=(0, 0.8), x=(0, np.pi), time="t")
-    return kp.Problem(
-        kp.Condition("equation", strip.interior, lambda x, u: u.d("t", "t") - u.d("x", "x")),
-        kp.Condition("ends", strip.boundary, lambda x, u: u.value),
-        kp.Condition("initial", strip.initial, lambda x, u: (u.value - jnp.sin(x[1]), u.d("t"))),
-        fields=[kp.Field("u", kp.Gaussian([1.0, 1.5]))],
+    return boundary_value(
+        strip,
+        lambda x, u: u.d("t", "t") - u.d("x", "x"),
+        kp.Gaussian([1.0, 1.5]),
+        more=[
+            kp.Condition("initial", strip.initial, lambda x, u: (u.value - jnp.sin(x[1]), u.d("t")))
+        ],
     )
 
 
@@ -276,11 +277,12 @@ def test_animations_of_complex_fields_and_of_shapes(tmp_path):
     found = kp.march(schrodinger(), 2, {"equation": 60, "initial": 20}, throw=False)
     found.animate("h", frames=3).save(tmp_path / "h.gif")
     disk = kp.Extrusion(kp.Ball((0.0, 0.0), 1.0), t=(0, 0.5))
-    problem = kp.Problem(
-        kp.Condition("equation", disk.interior, lambda x, u: u.d("t") - u.laplacian),
-        kp.Condition("boundary", disk.boundary, lambda x, u: u.value - 1.0),
-        kp.Condition("initial", disk.initial, lambda x, u: u.value - 1.0),
-        fields=[kp.Field("u", kp.Gaussian(1.0))],
+    problem = boundary_value(
+        disk,
+        lambda x, u: u.d("t") - u.laplacian,
+        kp.Gaussian(1.0),
+        edge=lambda x, u: u.value - 1.0,
+        more=[kp.Condition("initial", disk.initial, lambda x, u: u.value - 1.0)],
     )
     solution = kp.solve(problem, {"equation": 60, "boundary": 30, "initial": 30}, throw=False)
     solution.animate(frames=3).save(tmp_path / "u.gif")

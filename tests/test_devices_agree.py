@@ -7,7 +7,6 @@ import socket
 import subprocess
 import sys
 import time
-from functools import partial
 from pathlib import Path
 
 import equinox as eqx
@@ -102,42 +101,16 @@ def test_devices_and_processes_have_the_loss_and_gradient_of_one(solver):
     np.testing.assert_allclose(found[:, 1], found[0, 1], rtol=1e-4)
 
 
-@pytest.fixture(scope="module")
-def start(tmp_path_factory):
-    """Starts processes that find what earlier ones have compiled."""
-    cache = str(tmp_path_factory.mktemp("compiled"))
-    return partial(started, cache)
-
-
-def started(cache: str, processes: int, *options: str) -> list[subprocess.Popen]:
-    """The program of the documentation, in real processes."""
-    coordinator = free_address()
+def start(processes: int, *options: str) -> list[subprocess.Popen]:
+    """Start the program of the documentation in real processes."""
+    program = [sys.executable, str(PROGRAM), "--processes", str(processes)]
+    given = ["--coordinator", free_address(), "--points", "2500", "--nugget", "1e-5", *options]
     return [
         subprocess.Popen(
-            [
-                sys.executable,
-                str(PROGRAM),
-                "--processes",
-                str(processes),
-                "--process",
-                str(process),
-                "--coordinator",
-                coordinator,
-                "--points",
-                "2500",
-                "--nugget",
-                "1e-5",
-                *options,
-            ],
+            [*program, "--process", str(process), *given],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            env={
-                **os.environ,
-                "JAX_COMPILATION_CACHE_DIR": cache,
-                "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
-                "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
-            },
         )
         for process in range(processes)
     ]
@@ -153,12 +126,12 @@ def finished(runs: list[subprocess.Popen]) -> tuple[list[float], dict]:
 
 
 @pytest.fixture(scope="module")
-def undisturbed(start):
+def undisturbed():
     return finished(start(2, "--steps", "3"))
 
 
 @pytest.mark.slow
-def test_two_processes_learn_what_one_learns(start, undisturbed):
+def test_two_processes_learn_what_one_learns(undisturbed):
     losses, summary = undisturbed
     alone, expected = finished(start(1, "--steps", "1"))
     assert losses[0] == pytest.approx(alone[0], rel=1e-10)
@@ -167,7 +140,7 @@ def test_two_processes_learn_what_one_learns(start, undisturbed):
 
 
 @pytest.mark.slow
-def test_a_killed_process_ends_the_other_and_a_restart_goes_on(start, undisturbed, tmp_path):
+def test_a_killed_process_ends_the_other_and_a_restart_goes_on(undisturbed, tmp_path):
     file = tmp_path / "run.npz"
     runs = start(2, "--steps", "3", "--run", str(file))
     steps = 0

@@ -102,19 +102,15 @@ import jax; jax.config.update("jax_enable_x64", True)
 import kernelpde as kp
 from kernelpde.gallery import elliptic
 found = kp.learn(elliptic(1.0).problem, {"equation": 200, "boundary": 60}, checkpoint=sys.argv[1],
-    max_steps=25, validation=kp.HeldOut(batch=50), throw=False, method=kp.learning.Bilevel(
-        tolerance=0.0, optimizer=kp.learning.LevenbergMarquardt(steps=6)))
+    max_steps=25, validation=kp.HeldOut(batch_size=50), throw=False, method=kp.learning.Bilevel(
+        tolerance=0.0, optimizer=kp.learning.LevenbergMarquardt(max_steps=6)))
 print(found.history[-1].theta.tobytes().hex(), len(found.history))
 """
 
 
-def started(path: Path, cache: Path) -> subprocess.Popen:
-    environment = {
-        **os.environ,
-        "JAX_COMPILATION_CACHE_DIR": str(cache),
-        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
-        "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
-    }
+def started(path: Path) -> subprocess.Popen:
+    # What is killed while it writes may leave half of a program.
+    environment = os.environ | {"JAX_COMPILATION_CACHE_DIR": str(path.parent / "cache")}
     return subprocess.Popen(
         [sys.executable, "-c", CHILD, str(path)],
         stdout=subprocess.PIPE,
@@ -129,20 +125,19 @@ def started(path: Path, cache: Path) -> subprocess.Popen:
 )
 def test_killed_many_times(tmp_path, count):
     """SIGKILL at random moments: no half file, and the same hyperparameters to the last bit."""
-    cache = tmp_path / "cache"
     begun = time.perf_counter()
-    undisturbed = started(tmp_path / "whole.kpde", cache)
+    undisturbed = started(tmp_path / "whole.kpde")
     expected, errors = undisturbed.communicate(timeout=300)
     assert undisturbed.returncode == 0, errors
     first = time.perf_counter() - begun
     begun = time.perf_counter()
-    again = started(tmp_path / "again.kpde", cache)
+    again = started(tmp_path / "again.kpde")
     assert again.communicate(timeout=300)[0] == expected
     lasts = min(first, time.perf_counter() - begun)
     path, moments = tmp_path / "run.kpde", random.Random(0)
     kills = inside = 0
     while kills < count:
-        child = started(path, cache)
+        child = started(path)
         time.sleep(lasts * moments.uniform(0.3, 0.9))
         if child.poll() is None:
             child.send_signal(signal.SIGKILL)
@@ -152,7 +147,7 @@ def test_killed_many_times(tmp_path, count):
         if path.exists() and child.returncode == 0:
             path.unlink()  # it was through before the blow: begin anew
     assert inside >= count // 2, "most kills came before the first checkpoint"
-    last = started(path, cache)
+    last = started(path)
     found, errors = last.communicate(timeout=300)
     assert last.returncode == 0, errors
     assert found == expected

@@ -4,7 +4,7 @@ import tempfile
 from pathlib import Path
 
 # Most of the time of a run is the compiler's. Without its optimizations it takes half as long, and
-# results are the same to rounding; test_compiling.py asks for them, as users have them.
+# results are the same to rounding. Tests that depend on them ask for them: `optimized`.
 os.environ.setdefault(
     "XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
 )
@@ -47,3 +47,13 @@ def _no_figures_are_left():
     yield
     if "matplotlib.pyplot" in sys.modules:
         sys.modules["matplotlib.pyplot"].close("all")
+
+
+@pytest.fixture
+def optimized(monkeypatch):
+    """Compile programs of the library as users have them, with optimizations."""
+    from kernelpde import compiling
+
+    known = compiling.cpu_options
+    usual = {"xla_backend_optimization_level": 3, "xla_cpu_use_fusion_emitters": True}
+    monkeypatch.setattr(compiling, "cpu_options", lambda options: usual | known(options))

@@ -12,14 +12,6 @@ from kernelpde.nonlinear import SolveInputs
 
 
 @pytest.fixture
-def optimized(monkeypatch):
-    """Programs as users have them: the tests are compiled without optimizations."""
-    known = compiling.cpu_options
-    usual = {"xla_backend_optimization_level": 3, "xla_cpu_use_fusion_emitters": True}
-    monkeypatch.setattr(compiling, "cpu_options", lambda options: usual | known(options))
-
-
-@pytest.fixture
 def other_options(monkeypatch):
     """An option that no compiler knows, beside one that it does."""
     options = {"xla_cpu_prefer_vector_width": 256, "xla_cpu_fly_to_the_moon": True}

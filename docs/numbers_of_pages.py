@@ -82,7 +82,7 @@ def _of(
         elif writer:
             source = writer
         elif name == "README.md":
-            source = "compared with results/ by tests/test_readme.py, or typed"
+            source = "compared with results/ by tests/test_code_of_pages_runs.py, or typed"
         elif CITED.search(row) or CITED.search(heading):
             source = "cited in the line or the heading"
         elif "projection" in heading:

@@ -3,18 +3,23 @@ import sys
 import tempfile
 from pathlib import Path
 
+# Most of the time of a run is the compiler's. Without its optimizations it takes half as long, and
+# results are the same to rounding. Tests that depend on them ask for them: `optimized`.
+os.environ.setdefault(
+    "XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
+)
+
+if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
+    # Workers and processes that tests start share compiled programs; nothing outlives a run.
+    _programs = tempfile.TemporaryDirectory()
+    os.environ["JAX_COMPILATION_CACHE_DIR"] = _programs.name
+os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
+os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
+
 import jax
 import pytest
 
 jax.config.update("jax_enable_x64", True)
-
-if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
-    # Workers share compiled programs, and nothing outlives a run.
-    _programs = tempfile.TemporaryDirectory()
-    os.environ["JAX_COMPILATION_CACHE_DIR"] = _programs.name
-jax.config.update("jax_compilation_cache_dir", os.environ["JAX_COMPILATION_CACHE_DIR"])
-jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
-jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 
 
 def pytest_configure(config):
@@ -42,3 +47,13 @@ def _no_figures_are_left():
     yield
     if "matplotlib.pyplot" in sys.modules:
         sys.modules["matplotlib.pyplot"].close("all")
+
+
+@pytest.fixture
+def optimized(monkeypatch):
+    """Compile programs of the library as users have them, with optimizations."""
+    from kernelpde import compiling
+
+    known = compiling.cpu_options
+    usual = {"xla_backend_optimization_level": 3, "xla_cpu_use_fusion_emitters": True}
+    monkeypatch.setattr(compiling, "cpu_options", lambda options: usual | known(options))

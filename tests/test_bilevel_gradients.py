@@ -1,4 +1,4 @@
-"""Hypergradients, folds and the inner map against independent routes."""
+"""Hypergradients, folds and the inner map agree with independent routes."""
 
 import equinox as eqx
 import jax

@@ -1,9 +1,10 @@
-"""Options for the compiler are used where they are known, and left out where not."""
+"""Programs are shared by sizes and equations, and compiled with options the compiler knows."""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from problems import SQUARE, boundary_value
 
 import kernelpde as kp
 from kernelpde import compiling
@@ -44,15 +45,10 @@ def test_the_ladder():
     assert len(set(rungs)) < 30
 
 
-SQUARE = kp.Box(x=(0.0, 1.0), y=(0.0, 1.0))
-
-
 def reaction(term, value) -> kp.Problem:
     """-Δu + term(u) = 1 with u = value on the boundary."""
-    return kp.Problem(
-        kp.Condition("equation", SQUARE.interior, lambda x, u: -u.laplacian + term(u) - 1.0),
-        kp.Condition("boundary", SQUARE.boundary, lambda x, u: u.value - value(x)),
-        fields=[kp.Field("u", kp.Gaussian(0.4))],
+    return boundary_value(
+        SQUARE, lambda x, u: -u.laplacian + term(u) - 1.0, kp.Gaussian(0.4), exact=value
     )
 
 
@@ -92,16 +88,18 @@ def test_another_equation_learns_with_the_programs_of_the_first(monkeypatch):
 
 @pytest.mark.parametrize("start", [None, {"u": lambda x: x[0] * x[1]}])
 def test_padded_rows_change_nothing(start, monkeypatch):
-    problem = kp.Problem(
-        kp.Condition("equation", SQUARE.interior, lambda x, u: -u.laplacian + u.value**3 - 1.0),
-        kp.Condition("boundary", SQUARE.boundary, lambda x, u: u.value),
-        kp.Condition(
-            "data",
-            kp.PointCloud([[0.5, 0.5], [0.2, 0.3], [0.7, 0.1]]),
-            lambda x, u: u.value - 0.05,
-            noise=0.1,
-        ),
-        fields=[kp.Field("u", kp.Matern(4.5, 0.5))],
+    problem = boundary_value(
+        SQUARE,
+        lambda x, u: -u.laplacian + u.value**3 - 1.0,
+        kp.Matern(4.5, 0.5),
+        more=[
+            kp.Condition(
+                "data",
+                kp.PointCloud([[0.5, 0.5], [0.2, 0.3], [0.7, 0.1]]),
+                lambda x, u: u.value - 0.05,
+                noise=0.1,
+            )
+        ],
     )
     points = {"equation": 51, "boundary": 21}
     place = np.random.default_rng(0).random((13, 2))
@@ -119,6 +117,7 @@ def test_padded_rows_change_nothing(start, monkeypatch):
     np.testing.assert_allclose(filled.condition_number, bare.condition_number, rtol=1e-6)
 
 
+@pytest.mark.usefixtures("optimized")
 @pytest.mark.parametrize("count", [5, 2000])
 def test_arctangents_are_right(count):
     # With 512 bits XLA's are wrong by about one; programs that have some are compiled without.
@@ -136,6 +135,7 @@ def test_looking_for_arctangents_does_not_trace_twice():
     assert len(traces) == 1
 
 
+@pytest.mark.usefixtures("optimized")
 def test_a_residual_with_an_arctangent_and_many_rows():
     line = kp.Box(x=(-3, 3))
     problem = kp.Problem(

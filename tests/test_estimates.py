@@ -1,4 +1,4 @@
-"""Estimated errors against true ones, and solutions to an accuracy."""
+"""Estimated errors follow true ones, and solutions reach the accuracy asked for."""
 
 import re
 
@@ -6,12 +6,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from problems import LINE, SQUARE, boundary_value
 
 import kernelpde as kp
 from kernelpde.solution import SolveRecord, estimate_error
 
-SQUARE = kp.Box(x=(0.0, 1.0), y=(0.0, 1.0))
-LINE = kp.Box(x=(0.0, 1.0))
 PLACES = np.random.default_rng(3).random((300, 2))
 
 
@@ -199,12 +198,12 @@ def test_an_accuracy_of_two_fields_on_a_line():
         first = -u.laplacian + 1e3 * v.value - 9 * large(x) - 1e3 * small(x)
         return first, -v.laplacian + v.value - 50 * small(x)
 
-    problem = kp.Problem(
-        kp.Condition("equation", LINE.interior, equation),
-        kp.Condition(
-            "ends", LINE.boundary, lambda x, u, v: (u.value - large(x), v.value - small(x))
-        ),
-        fields=[kp.Field("u", kp.Gaussian(0.5)), kp.Field("v", kp.Gaussian(0.5))],
+    problem = boundary_value(
+        LINE,
+        equation,
+        kp.Gaussian(0.5),
+        kp.Field("v", kp.Gaussian(0.5)),
+        edge=lambda x, u, v: (u.value - large(x), v.value - small(x)),
     )
     solution = kp.solve(problem, accuracy=1e-5)
     places = np.linspace(0, 1, 101)[:, None]
@@ -318,20 +317,23 @@ def test_estimates_with_learned_noise_and_unknown_fields():
     rng = np.random.default_rng(8)
     places = np.linspace(0.05, 0.95, 15)[:, None]
     measured = np.sin(np.pi * places[:, 0]) + 0.02 * rng.normal(size=15)
-    problem = kp.Problem(
-        kp.Condition("equation", LINE.interior, lambda x, u, f: -u.d("x", "x") - f.value),
-        kp.Condition("edge", LINE.boundary, lambda x, u: u.value),
-        kp.Condition(
-            "data",
-            kp.PointCloud(places),
-            lambda x, u, d: u.value - d,
-            data={"d": measured},
-            noise=kp.LearnedNoise(0.02),
-        ),
-        fields=[kp.Field("u", kp.Gaussian(0.4)), kp.Field("f", 5.0 * kp.Gaussian(0.4))],
+    problem = boundary_value(
+        LINE,
+        lambda x, u, f: -u.d("x", "x") - f.value,
+        kp.Gaussian(0.4),
+        kp.Field("f", 5.0 * kp.Gaussian(0.4)),
+        more=[
+            kp.Condition(
+                "data",
+                kp.PointCloud(places),
+                lambda x, u, d: u.value - d,
+                data={"d": measured},
+                noise=kp.LearnedNoise(0.02),
+            )
+        ],
     )
-    few = kp.solve(problem, {"equation": 12, "edge": 2}, throw=False)
-    many = kp.solve(problem, {"equation": 60, "edge": 2}, throw=False)
+    few = kp.solve(problem, {"equation": 12, "ends": 2}, throw=False)
+    many = kp.solve(problem, {"equation": 60, "ends": 2}, throw=False)
     grid = np.linspace(0, 1, 200)[:, None]
     for name in "uf":
         best = np.asarray(many[name](grid))
@@ -342,11 +344,8 @@ def test_estimates_with_learned_noise_and_unknown_fields():
 
 
 def test_an_accuracy_inside_of_jit_is_refused():
-    problem = kp.Problem(
-        kp.Condition("equation", LINE.interior, lambda x, u, k: -k * u.d("x", "x") - 1.0),
-        kp.Condition("edge", LINE.boundary, lambda x, u: u.value),
-        fields=[kp.Field("u", kp.Gaussian(0.4))],
-        inputs={"k": 1.0},
+    problem = boundary_value(
+        LINE, lambda x, u, k: -k * u.d("x", "x") - 1.0, kp.Gaussian(0.4), inputs={"k": 1.0}
     )
 
     def middle(k):
@@ -379,11 +378,7 @@ def test_levels_are_reported_while_they_run():
 
 
 def test_a_field_that_is_zero_is_right():
-    problem = kp.Problem(
-        kp.Condition("equation", LINE.interior, lambda x, u: -u.d("x", "x")),
-        kp.Condition("edge", LINE.boundary, lambda x, u: u.value),
-        fields=[kp.Field("u", kp.Gaussian(0.4))],
-    )
+    problem = boundary_value(LINE, lambda x, u: -u.d("x", "x"), kp.Gaussian(0.4))
     solution = kp.solve(problem, accuracy=1e-3)
     assert solution.error_estimate["u"] == (0.0, 0.0)
 
@@ -397,11 +392,7 @@ def test_harmonic_functions_are_met_between_points(dimension):
     def exact(x):
         return jnp.exp(np.sqrt(dimension - 1) * x[0]) * jnp.prod(jnp.cos(x[1:]))
 
-    problem = kp.Problem(
-        kp.Condition("equation", box.interior, lambda x, u: u.laplacian),
-        kp.Condition("boundary", box.boundary, lambda x, u: u.value - exact(x)),
-        fields=[kp.Field("u", kp.Gaussian(1.0))],
-    )
+    problem = boundary_value(box, lambda x, u: u.laplacian, kp.Gaussian(1.0), exact=exact)
     solution = kp.solve(problem, {"equation": 150, "boundary": 150})
     places = np.random.default_rng(2).random((200, dimension))
     assert true_error(solution, exact, places) < 1e-5
@@ -423,11 +414,12 @@ def rod(measured, places, unknown):
         "field": kp.Field("f", 5.0 * kp.Gaussian(0.3)),
         "number": kp.Parameter("q", 10.0, 5.0),
     }
-    return kp.Problem(
-        kp.Condition("equation", LINE.interior, field if unknown == "field" else number),
-        kp.Condition("edge", LINE.boundary, lambda x, u: u.value),
-        kp.Condition("data", kp.PointCloud(places), lambda x, u, d: u.value - d, **given),
-        fields=[kp.Field("u", kp.Gaussian(0.3)), others[unknown]],
+    return boundary_value(
+        LINE,
+        field if unknown == "field" else number,
+        kp.Gaussian(0.3),
+        others[unknown],
+        more=[kp.Condition("data", kp.PointCloud(places), lambda x, u, d: u.value - d, **given)],
     )
 
 
@@ -440,7 +432,7 @@ def test_points_add_little_to_what_data_leave_open(unknown):
     exact = np.sin(np.pi * x) if unknown == "field" else (x - 2 * x**3 + x**4)
     problem = rod(exact + 0.005 * rng.normal(size=25), places, unknown)
     solution = kp.solve(problem, accuracy=kp.Accuracy(posterior_std=0.2))
-    fine = kp.solve(solution.problem, {"equation": 150, "edge": 2}, seed=9)
+    fine = kp.solve(solution.problem, {"equation": 150, "ends": 2}, seed=9)
     known = kp.posterior(fine)
     if unknown == "number":
         apart = abs(float(solution.parameters["q"]) - float(fine.parameters["q"]))

@@ -1,4 +1,4 @@
-"""Points and lengthscales that become finer towards inward corners and small holes."""
+"""Points and lengthscales become finer towards inward corners and small holes."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from problems import boundary_value
 from scipy.spatial import KDTree
 
 import kernelpde as kp
@@ -34,11 +35,7 @@ def singular(x):
 
 
 def laplace(kernel, domain=L_SHAPE, exact=singular):
-    return kp.Problem(
-        kp.Condition("equation", domain.interior, lambda x, u: u.laplacian),
-        kp.Condition("boundary", domain.boundary, lambda x, u: u.value - exact(x)),
-        fields=[kp.Field("u", kernel)],
-    )
+    return boundary_value(domain, lambda x, u: u.laplacian, kernel, exact=exact)
 
 
 @pytest.mark.parametrize(
@@ -263,11 +260,7 @@ def test_points_on_closed_curves_are_graded_too():
     """A circle ends where it begins: it is not a point."""
     ball = kp.Ball((0.5, 0.5), 0.25, coordinates=("x", "y"))
     domain = kp.Polygon([(0, 0), (2, 0), (2, 1), (1, 1), (1, 2), (0, 2)]) - ball
-    problem = kp.Problem(
-        kp.Condition("equation", domain.interior, lambda x, u: u.laplacian + 1.0),
-        kp.Condition("boundary", domain.boundary, lambda x, u: u.value),
-        fields=[kp.Field("u", kp.Gaussian(0.3))],
-    )
+    problem = boundary_value(domain, lambda x, u: u.laplacian + 1.0, kp.Gaussian(0.3))
     finer = grade_problem(problem, grading_centers(problem), 1e-2)
     blocks = finer.collocate({"equation": 200, "boundary": 150})
     edge = np.asarray(blocks[1].points)

@@ -1,13 +1,13 @@
-"""Integrals inside residuals: against closed forms, crossed with what else residuals can do."""
+"""Integrals inside residuals equal closed forms, crossed with what else residuals can do."""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from problems import LINE, boundary_value, observed
 
 import kernelpde as kp
 
-LINE = kp.Box(x=(0, 1))
 GRID = np.linspace(0, 1, 101)[:, None]
 
 
@@ -83,15 +83,19 @@ def test_mean_zero_makes_a_neumann_problem_solvable():
     def cosine(x):
         return jnp.cos(jnp.pi * x[0]) * jnp.cos(2 * jnp.pi * x[1])
 
-    problem = kp.Problem(
-        kp.Condition("eq", square.interior, lambda x, u: u.laplacian + 5 * jnp.pi**2 * cosine(x)),
-        kp.Condition("flux", square.boundary, lambda x, u: u.normal_derivative),
-        kp.Condition(
-            "mean",
-            kp.PointCloud([[0.5, 0.5]]),
-            lambda x, u: kp.integral(lambda y, u: u.value, square),
-        ),
-        fields=[kp.Field("u", kp.Gaussian(0.4))],
+    problem = boundary_value(
+        square,
+        lambda x, u: u.laplacian + 5 * jnp.pi**2 * cosine(x),
+        kp.Gaussian(0.4),
+        edge=lambda x, u: u.normal_derivative,
+        more=[
+            kp.Condition(
+                "mean",
+                kp.PointCloud([[0.5, 0.5]]),
+                lambda x, u: kp.integral(lambda y, u: u.value, square),
+            )
+        ],
+        names=("eq", "flux"),
     )
     solution = kp.solve(problem, {"eq": 300, "flux": 120})
     x = square.interior.sample(300, np.random.default_rng(0)).points
@@ -107,15 +111,20 @@ def test_mean_zero_makes_a_neumann_problem_solvable():
 def test_flux_through_a_side():
     # u = x y: the flux through x = 1 is 1/2, and tells the factor of the solution.
     square = kp.Box(x=(0, 1), y=(0, 1))
-    problem = kp.Problem(
-        kp.Condition("eq", square.interior, lambda x, u: u.laplacian),
-        kp.Condition("edges", square.boundary, lambda x, u, a: u.value - a * x[0] * x[1]),
-        kp.Condition(
-            "flux",
-            kp.PointCloud([[1.0, 0.5]]),
-            lambda x, u: kp.integral(lambda y, u: u.d("x"), square.side(x=1)) - 0.5,
-        ),
-        fields=[kp.Field("u", kp.Gaussian(1.0)), kp.Parameter("a", mean=0.0, std=10.0)],
+    problem = boundary_value(
+        square,
+        lambda x, u: u.laplacian,
+        kp.Gaussian(1.0),
+        kp.Parameter("a", mean=0.0, std=10.0),
+        edge=lambda x, u, a: u.value - a * x[0] * x[1],
+        more=[
+            kp.Condition(
+                "flux",
+                kp.PointCloud([[1.0, 0.5]]),
+                lambda x, u: kp.integral(lambda y, u: u.d("x"), square.side(x=1)) - 0.5,
+            )
+        ],
+        names=("eq", "edges"),
     )
     solution = kp.solve(problem, {"eq": 80, "edges": 60})
     assert solution.parameters["a"] == pytest.approx(1.0, abs=1e-5)
@@ -143,9 +152,7 @@ def test_noisy_data_have_a_posterior():
     y = np.exp(x[:, 0]) + 0.01 * rng.normal(size=25)
     problem = kp.Problem(
         kp.Condition("eq", LINE.interior, lambda x, u, f: fredholm(x, u) + f.value),
-        kp.Condition(
-            "data", kp.PointCloud(x), lambda x, u, y: u.value - y, data={"y": y}, noise=0.01
-        ),
+        observed(kp.PointCloud(x), y, 0.01),
         fields=[kp.Field("u", kp.Gaussian(0.5)), kp.Field("f", kp.Gaussian(0.5))],
     )
     solution = kp.solve(problem, {"eq": 40}, linear_solver=kp.Dense(nugget=1e-8))

@@ -6,6 +6,7 @@ from base64 import b64decode
 
 import numpy as np
 import pytest
+from problems import boundary_value
 
 import kernelpde as kp
 from kernelpde.geometry import Grid, make_grid
@@ -17,17 +18,12 @@ matplotlib.use("Agg")
 pyplot = pytest.importorskip("matplotlib.pyplot")
 
 
-@pytest.fixture(autouse=True)
-def closed():
-    yield
-    pyplot.close("all")
-
-
 def poisson(domain, **options) -> kp.Problem:
-    return kp.Problem(
-        kp.Condition("equation", domain.interior, lambda x, u: u.laplacian + 1.0),
-        kp.Condition("boundary", domain.boundary, lambda x, u: u.value),
-        fields=[kp.Field("u", kp.Gaussian(0.5))],
+    return boundary_value(
+        domain,
+        lambda x, u: u.laplacian + 1.0,
+        kp.Gaussian(0.5),
+        names=("equation", "boundary"),
         **options,
     )
 
@@ -223,11 +219,7 @@ def test_lengthscales_are_drawn_or_said_not_to_vary(square):
 def test_results_show_themselves_in_notebooks():
     """The summary, escaped, and a picture; the summary alone where nothing can be drawn."""
     line = kp.Box(x=(0, 1))
-    problem = kp.Problem(
-        kp.Condition("equation", line.interior, lambda x, u: u.laplacian + 1),
-        kp.Condition("ends", line.boundary, lambda x, u: u.value),
-        fields=[kp.Field("u", kp.Gaussian(0.4))],
-    )
+    problem = boundary_value(line, lambda x, u: u.laplacian + 1, kp.Gaussian(0.4))
     points = {"equation": 15, "ends": 2}
     solution, learned = (
         kp.solve(problem, points),

@@ -1,4 +1,4 @@
-"""Posteriors against closed forms, refits and repeated experiments."""
+"""Posteriors agree with closed forms, refits and repeated experiments."""
 
 import jax
 import jax.numpy as jnp
@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 import scipy.integrate
 import scipy.stats
+from problems import LINE, boundary_value, observed, regression
 
 import kernelpde as kp
 from kernelpde.gallery import darcy, source, string
 from kernelpde.inference import central_composite_design
-
-LINE = kp.Box(x=(0, 1))
 
 # Most data here are made up, and no prior expects them.
 pytestmark = pytest.mark.filterwarnings("ignore:posterior. Standard deviations may be unreliable")
@@ -21,17 +20,13 @@ def bent(x, u, load):
     return -u.laplacian - load
 
 
-def seen(x, u, y):
-    return u.value - y
-
-
 def cubic(nugget=0.0):
     """-u″ = q up to noise, and data, for u a random cubic: everything in four weights and q."""
     rng = np.random.default_rng(0)
     inside, where, y = rng.random((6, 1)), rng.random((8, 1)), rng.standard_normal(8)
     problem = kp.Problem(
         kp.Condition("equation", inside, bent, noise=0.1),
-        kp.Condition("data", where, seen, noise=np.linspace(0.05, 0.1, 8), data={"y": y}),
+        observed(where, y, np.linspace(0.05, 0.1, 8)),
         fields=[kp.Field("u", kp.Polynomial(3)), kp.Parameter("load", 0.5, 2.0)],
     )
     solution = kp.solve(problem, linear_solver=kp.Dense(nugget=nugget, refinement_sweeps=0))
@@ -154,9 +149,7 @@ def test_amplitude_is_calibrated_without_noise():
     found = []
     for _ in range(20):
         y = 3.0 * np.linalg.cholesky(gram) @ rng.standard_normal(12)
-        problem = kp.Problem(
-            kp.Condition("data", x, seen, data={"y": y}), fields=[kp.Field("u", kernel)]
-        )
+        problem = regression(x, y, 0.0, kernel)
         found.append(kp.posterior(kp.solve(problem)).amplitude)
     assert np.sqrt(np.mean(np.square(found))) == pytest.approx(3.0, rel=0.2)
     assert kp.posterior(kp.solve(problem), amplitude=1.0).amplitude == 1.0
@@ -173,7 +166,7 @@ def test_the_next_measurement_is_the_one_whose_refit_leaves_least():
     )
     before = np.sum(np.asarray(posterior["u"].std(grid)) ** 2)
     for number, place in enumerate(candidates):
-        extra = kp.Condition("extra", place[None], seen, noise=0.01, data={"y": [0.1]})
+        extra = observed(place[None], [0.1], 0.01, name="extra")
         more = kp.Problem(
             *example.problem.conditions,
             extra,
@@ -196,11 +189,7 @@ def bump(x, u):
 @pytest.mark.parametrize("by", ["residual", "std"])
 def test_refined_points_go_where_the_residual_is_large(by):
     """u is a narrow bump at 0.7."""
-    problem = kp.Problem(
-        kp.Condition("equation", LINE.interior, bump),
-        kp.Condition("ends", LINE.boundary, lambda x, u: u.value),
-        fields=[kp.Field("u", kp.Matern(4.5, 0.1))],
-    )
+    problem = boundary_value(LINE, bump, kp.Matern(4.5, 0.1))
 
     def error(solution):
         x = np.linspace(0, 1, 400)[:, None]
@@ -229,10 +218,7 @@ def test_hyperparameters_that_are_not_known_widen_the_posterior():
     rng = np.random.default_rng(3)
     x = rng.random((12, 1))
     y = np.sin(4 * x[:, 0]) + 0.1 * rng.standard_normal(12)
-    problem = kp.Problem(
-        kp.Condition("data", x, seen, noise=0.1, data={"y": y}),
-        fields=[kp.Field("u", 1.0 * kp.Gaussian(0.5))],
-    )
+    problem = regression(x, y, 0.1, 1.0 * kp.Gaussian(0.5))
     learned = kp.learn(problem)
     assert learned.solution is not None
     posterior = kp.posterior(learned)
@@ -267,10 +253,7 @@ def test_hyperparameters_that_are_not_known_widen_the_posterior():
 def test_contraction_is_what_data_have_removed_of_the_variance():
     # Near the data u is known, far away nothing is; the load is a number that they determine.
     where, noise = np.array([[0.1], [0.15]]), 0.1
-    problem = kp.Problem(
-        kp.Condition("data", where, seen, noise=noise, data={"y": np.array([0.3, 0.2])}),
-        fields=[kp.Field("u", 4.0 * kp.Gaussian(0.02))],
-    )
+    problem = regression(where, np.array([0.3, 0.2]), noise, 4.0 * kp.Gaussian(0.02))
     posterior = kp.posterior(kp.solve(problem))
     found = np.asarray(posterior["u"].contraction(np.array([[0.1], [0.9]])))
     k = 4.0 * np.exp(-0.5 * (0.05 / 0.02) ** 2)

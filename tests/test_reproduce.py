@@ -1,4 +1,4 @@
-"""The paper's tables by one command: every part, quickly, and the report."""
+"""One command reproduces every part of the paper's tables, quickly, and reports it."""
 
 import json
 import subprocess

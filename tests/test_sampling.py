@@ -1,4 +1,4 @@
-"""The density of unknown numbers, and draws from it, against other ways to the same posterior."""
+"""Draws and densities of unknown numbers agree with other ways to the same posterior."""
 
 import re
 from dataclasses import replace
@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from problems import boundary_value
 from scipy.special import lambertw
 
 import kernelpde as kp
@@ -157,11 +158,14 @@ def linear(**noise):
     shape = 0.5 * where[:, 0] * (1 - where[:, 0])
     values = 3.0 * shape + 0.01 * np.random.default_rng(3).standard_normal(7)
     line = kp.Box(x=(0, 1))
-    problem = kp.Problem(
-        kp.Condition("equation", line.interior, lambda x, u, s: u.laplacian + s),
-        kp.Condition("ends", line.boundary, lambda x, u: u.value),
-        kp.Condition("data", where, lambda x, u, y: u.value - y, data={"y": values}, **noise),
-        fields=[kp.Field("u", 1.0 * kp.Gaussian(0.4)), kp.Parameter("s", 1.0, 2.0)],
+    problem = boundary_value(
+        line,
+        lambda x, u, s: u.laplacian + s,
+        1.0 * kp.Gaussian(0.4),
+        kp.Parameter("s", 1.0, 2.0),
+        more=[
+            kp.Condition("data", where, lambda x, u, y: u.value - y, data={"y": values}, **noise)
+        ],
     )
     return problem, shape, values
 
@@ -271,10 +275,6 @@ def test_what_has_no_such_density_is_refused():
     with pytest.raises(kp.SolveError, match="did not converge"):
         kp.log_density(unfinished)
     line = kp.Box(x=(0, 1))
-    known = kp.Problem(
-        kp.Condition("equation", line.interior, lambda x, u: u.laplacian + 1.0),
-        kp.Condition("ends", line.boundary, lambda x, u: u.value),
-        fields=[kp.Field("u", kp.Gaussian(0.4))],
-    )
+    known = boundary_value(line, lambda x, u: u.laplacian + 1.0, kp.Gaussian(0.4))
     with pytest.raises(kp.InputError, match="got no data"):
         kp.log_density(kp.solve(known, {"equation": 15, "ends": 2}))

@@ -1,14 +1,16 @@
-"""Polygons, implicit shapes, meshes and what lasts: measures, normals, insides, and refusals."""
+"""Points are inside, normals point outwards, measures add up: for every kind of domain."""
 
 import gmsh
 import jax.numpy as jnp
 import meshio
 import numpy as np
 import pytest
+from problems import boundary_value
 from scipy.spatial import Delaunay
+from scipy.stats import qmc
 
 import kernelpde as kp
-from kernelpde.geometry import reentrant_corners
+from kernelpde.geometry import METHODS, reentrant_corners, union, unit_points
 
 L_SHAPE = [(0, 0), (2, 0), (2, 1), (1, 1), (1, 2), (0, 2)]
 HOLE = [(0.2, 0.2), (0.2, 0.6), (0.6, 0.6), (0.6, 0.2)]
@@ -58,6 +60,19 @@ def sphere(levels=5):
     return corners.reshape(-1, 3), np.arange(3 * len(corners)).reshape(-1, 3)
 
 
+SQUARE = kp.Box(x=(-1, 2), y=(0, 1))
+BALL = kp.Ball((0.5, 0.5), 0.4)
+DOMAINS = {
+    "box-1d": kp.Box(x=(0, 3)),
+    "box-2d": SQUARE,
+    "box-3d": kp.Box(x=(0, 1), y=(0, 2), z=(0, 3)),
+    "disc": BALL,
+    "ball-3d": kp.Ball((0, 0, 1), 2.0),
+    "ball-5d": kp.Ball(np.zeros(5), 1.5),
+    "intersection": SQUARE & kp.Ball((0, 0), 0.8),
+    "union": SQUARE | kp.Ball((2, 0.5), 0.4),
+    "difference": SQUARE - BALL,
+}
 SHAPES = {
     "polygon": kp.Polygon(L_SHAPE, holes=[HOLE]),
     "flower": FLOWER,
@@ -72,17 +87,19 @@ SHAPES = {
 }
 
 
-@pytest.mark.parametrize("name", SHAPES)
+@pytest.mark.parametrize("name", DOMAINS | SHAPES)
 @pytest.mark.parametrize("method", ["uniform", "halton", "poisson"])
 def test_points_and_normals(name, method):
-    domain = SHAPES[name]
+    domain = (DOMAINS | SHAPES)[name]
     inside = domain.interior.sample(200, rng(), method)
     assert inside.points.shape == (200, len(domain.space.coordinates))
     assert (domain.signed_distance(inside.points) < 0).all()
     assert domain.contains(inside.points).all()
-    edge = domain.boundary.sample(150, rng(), method)
+    assert inside.normals is None
+    edge = domain.boundary.sample(2 if name == "box-1d" else 150, rng(), method)
     # The boundary of a mesh is curved, and what it encloses is made of flat facets.
-    atol, away = max(1e-11, 1.01 * domain.faceting_error), max(1e-6, 2.1 * domain.faceting_error)
+    exact = 1e-14 if name in DOMAINS else 1e-11
+    atol, away = max(exact, 1.01 * domain.faceting_error), max(1e-6, 2.1 * domain.faceting_error)
     np.testing.assert_allclose(domain.signed_distance(edge.points), 0.0, atol=atol)
     np.testing.assert_allclose(np.linalg.norm(edge.normals, axis=1), 1.0, rtol=1e-13)
     assert (domain.signed_distance(edge.points + away * edge.normals) > 0).all()
@@ -278,11 +295,7 @@ def test_normal_derivatives_on_the_boundary_of_a_mesh():
     found = {}
     for angle in (0.0, 30.0):
         disc = kp.Mesh(*disc_mesh(), feature_angle=angle)
-        problem = kp.Problem(
-            kp.Condition("equation", disc.interior, lambda x, u: u.laplacian),
-            kp.Condition("boundary", disc.boundary, flux),
-            fields=[kp.Field("u", kp.Gaussian(1.0))],
-        )
+        problem = boundary_value(disc, lambda x, u: u.laplacian, kp.Gaussian(1.0), edge=flux)
         solution = kp.solve(problem, {"equation": 100, "boundary": 150}, throw=False)
         where = kp.Ball((0, 0), 0.95).interior.sample(200, rng()).points
         error = np.asarray(solution["u"](where)) - (where[:, 0] ** 2 - where[:, 1] ** 2)
@@ -397,30 +410,6 @@ def test_broken_meshes_are_refused(name):
         kp.Mesh(*broken(*sphere(1)))
 
 
-@pytest.mark.parametrize(
-    ("make", "reason"),
-    [
-        (lambda: kp.Polygon([(0, 0), (1, 1), (1, 0), (0, 1)]), "must not cross or touch"),
-        (lambda: kp.Polygon([(0, 0), (1, 0)]), "at least three"),
-        (lambda: kp.Polygon([(0, 0), (1, 0), (1, 0), (0, 1)]), "are the same point"),
-        (lambda: kp.Polygon(L_SHAPE, holes=[[(5, 5), (6, 5), (5, 6)]]), "must lie inside"),
-        (lambda: kp.Polygon(L_SHAPE, names=["a"]), "one name for each of 6 edges"),
-        (lambda: kp.Implicit(lambda x, y: x + 9, x=(0, 1), y=(0, 1)).boundary, "has one sign"),
-        (lambda: kp.Implicit(lambda x: x, x=(0, 1)), "two or three coordinates"),
-        (
-            lambda: kp.Implicit(lambda x, y: 1.0, x=(0, 1), y=(0, 1)).boundary,
-            "one number per point",
-        ),
-        (lambda: kp.Extrusion(kp.Ball((0, 0), 1), x=(0, 1)), "neither time nor a coordinate 'x'"),
-        (lambda: kp.Extrusion(kp.Ball((0, 0), 1)), "must be one interval"),
-        (lambda: kp.read_mesh("nowhere.msh"), "there is no file"),
-    ],
-)
-def test_what_is_no_shape_is_refused(make, reason):
-    with pytest.raises(kp.KernelPDEError, match=reason):
-        make()
-
-
 def test_clouds_name_their_coordinates():
     inside = SHAPES["polygon"].interior.sample(150, rng(), "halton").points
     edge = SHAPES["polygon"].boundary.sample(80, rng(), "halton")
@@ -443,3 +432,233 @@ def test_clouds_name_their_coordinates():
     np.testing.assert_allclose(found, inside[:, 1], atol=1e-5)
     with pytest.raises(kp.InputError, match="2 different coordinate names"):
         kp.PointCloud(inside, coordinates=("x",))
+
+
+def test_shares_of_the_boundary_follow_the_measure():
+    # The half disc of radius 0.8 above y = 0: arc 0.8 pi, straight side 1.6.
+    half = SQUARE & kp.Ball((0, 0), 0.8)
+    points = half.boundary.sample(20_000, rng()).points
+    straight = np.mean(points[:, 1] == 0)
+    assert straight == pytest.approx(1.6 / (1.6 + 0.8 * np.pi), abs=0.015)
+
+
+@pytest.mark.parametrize("stretch", [1.0, 1e-9, 1e9])
+def test_sides_of_a_box_have_equal_shares_in_all_units(stretch):
+    box = kp.Box(x=(0, 1), y=(0, stretch))
+    points = box.boundary.sample(81, rng(), "halton").points / [1.0, stretch]
+    counts = [int(np.sum(points[:, axis] == end)) for axis in (0, 1) for end in (0, 1)]
+    assert sorted(counts) == [20, 20, 20, 21]
+    np.testing.assert_allclose(
+        points, kp.Box(x=(0, 1), y=(0, 1)).boundary.sample(81, rng(), "halton").points, atol=1e-15
+    )
+
+
+def test_interior_of_a_difference_has_the_right_area():
+    ring = kp.Ball((0, 0), 1.0) - kp.Ball((0, 0), 0.5)
+    inside = ring.signed_distance(
+        kp.Box(x=(-1, 1), y=(-1, 1)).interior.sample(4096, rng(), "sobol")[0]
+    )
+    assert np.mean(inside < 0) * 4 == pytest.approx(0.75 * np.pi, abs=0.02)
+
+
+LEGS = kp.Box(x=(0, 2), y=(0, 0.8)), kp.Box(x=(0, 0.8), y=(0, 2))
+UNIT, LEFT = kp.Box(x=(0, 1), y=(0, 1)), kp.Box(x=(-1, 0), y=(0, 0.1 + 0.2))
+
+
+@pytest.mark.parametrize(
+    ("domain", "length"),
+    [
+        (LEGS[0] | LEGS[1], 8.0),
+        (LEGS[1] | LEGS[0], 8.0),
+        (LEGS[0] & LEGS[1], 3.2),
+        (LEGS[0] - LEGS[1], 4.0),
+        (UNIT | UNIT, 4.0),
+        (UNIT & UNIT, 4.0),
+        (UNIT | LEFT, 6.0),
+        (UNIT - LEFT, 4.0),
+        (UNIT - kp.Box(x=(0, 1), y=(0.5, 1)), 3.0),
+        ((UNIT | LEFT) - kp.Box(x=(-1, 1), y=(0, 0.3)), 3.4),
+        (kp.Extrusion(LEGS[0] | LEGS[1], t=(0, 0.5)), 4.0),
+        (kp.Box(x=(0, 1e-6), y=(0, 1e3)) | kp.Box(x=(0, 1e-6), y=(0, 500.0)), 2e3),
+        (kp.Ball((0, 0), 1.0) | kp.Ball((0, 0), 1.0), 2 * np.pi),
+        (UNIT - kp.Polygon([(0.0, 0.0), (1.0, 0.0), (0.0, 1.0)]), 2 + np.sqrt(2)),
+    ],
+)
+def test_sides_that_coincide_are_there_once(domain, length):
+    """Where two domains touch, the boundary is what has the combination on one side only."""
+    assert domain.surface_area == pytest.approx(length, rel=2e-4)
+    points, normals, _ = domain.boundary.sample(500, np.random.default_rng(3), "uniform")
+    step = 1e-5 * np.ptp(domain.bounds, axis=1).min()
+    at = points.copy()
+    if domain.space.time is not None:
+        at[:, 0] = 0.25
+    assert np.all(domain.contains(at - step * normals))
+    assert not np.any(domain.contains(at + step * normals))
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_sampling_methods_are_reproducible_and_fill_the_box(method):
+    count = 256
+    first = SQUARE.interior.sample(count, rng(1), method).points
+    again = SQUARE.interior.sample(count, rng(1), method).points
+    np.testing.assert_array_equal(first, again)
+    assert first.shape == (count, 2)
+    np.testing.assert_allclose(first.mean(axis=0), [0.5, 0.5], atol=0.15)
+    if method != "grid":
+        other = SQUARE.interior.sample(count, rng(2), method).points
+        assert not np.array_equal(first, other)
+
+
+def test_even_samples_have_larger_gaps_than_random_ones():
+    def smallest_gap(method):
+        points = kp.Box(x=(0, 1), y=(0, 1)).interior.sample(225, rng(3), method).points
+        gaps = np.linalg.norm(points[:, None] - points[None], axis=-1) + 9 * np.eye(225)
+        return gaps.min()
+
+    assert smallest_gap("poisson") > 5 * smallest_gap("uniform")
+    assert smallest_gap("grid") == pytest.approx(1 / 15, rel=1e-12)
+
+
+def test_sides_have_names_and_can_be_found_by_value():
+    assert set(SQUARE.boundary_patches) == {"x=-1", "x=2", "y=0", "y=1"}
+    sample = SQUARE.side(x=2).sample(5, rng())
+    assert (sample.points[:, 0] == 2).all()
+    np.testing.assert_array_equal(sample.normals, np.tile([1.0, 0.0], (5, 1)))
+    np.testing.assert_array_equal(SQUARE["x=2"].sample(5, rng()).points, sample.points)
+
+
+def test_space_time_boxes_keep_time_out_of_the_boundary():
+    box = kp.Box(t=(0, 1), x=(-1, 1), time="t")
+    assert set(box.boundary_patches) == {"x=-1", "x=1"}
+    assert (box.initial.sample(7, rng()).points[:, 0] == 0).all()
+    assert (box.final.sample(7, rng()).points[:, 0] == 1).all()
+    both = union([box.initial, box.boundary]).sample(4000, rng()).points
+    assert np.mean(both[:, 0] == 0) == pytest.approx(0.5, abs=0.03)
+
+
+def test_point_clouds_are_taken_as_they_are():
+    points = rng().random((6, 2))
+    cloud = kp.PointCloud(points, normals=np.tile([0.0, 1.0], (6, 1)))
+    sample = cloud.sample(None, rng())
+    np.testing.assert_array_equal(sample.points, points)
+    assert cloud.has_normals
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: kp.Box(), "at least one interval"),
+        (lambda: kp.Box(x=(1, 0)), r"x must be an interval .* got \(1, 0\)"),
+        (lambda: kp.Box(x=(0, 1), time="t"), "unknown time coordinate 't'; expected 'x'"),
+        (lambda: SQUARE.side(x=0.5), "x must be -1 or 2; got 0.5"),
+        (lambda: SQUARE.side(z=0), "unknown coordinate 'z'; expected 'x', 'y'"),
+        (lambda: SQUARE["z=0"], "Box: unknown boundary piece 'z=0'; expected 'x=-1'"),
+        (lambda: SQUARE.initial, "with a time coordinate; got Box"),
+        (lambda: kp.Ball((0, 0), -1.0), "radius must be positive and finite; got -1.0"),
+        (lambda: kp.Ball((0,), 1.0), "an interval is a Box"),
+        (lambda: SQUARE & kp.Box(a=(0, 1), b=(0, 1)), "needs the same coordinates"),
+        (lambda: (SQUARE & kp.Box(x=(5, 6), y=(0, 1))).interior, "is empty"),
+        (lambda: SQUARE.interior.sample(10, rng(), "grid"), "Use 9 or 16"),
+        (lambda: SQUARE.interior.sample(10, rng(), "random"), "unknown method 'random'"),
+        (lambda: SQUARE.interior.sample(0, rng()), "number of points must be at least 1; got 0"),
+        (lambda: kp.Box(x=(0, 1)).side(x=0).sample(3, rng()), "is a single point; got 3"),
+        (
+            lambda: kp.Box(x=(0, 1)).boundary.sample(3, rng()),
+            "must be 2, since it consists of single points; got 3",
+        ),
+        (lambda: BALL.interior.sample(9, rng(), "grid"), "a grid does not fit it"),
+        (lambda: (BALL - SQUARE).interior.sample(9, rng()), "'interior' is empty"),
+        (lambda: kp.PointCloud([1.0, 2.0]), r"points must be of shape \(n, d\)"),
+        (lambda: kp.PointCloud([[0.0, np.nan]]), "NaN or infinite entry in row 0"),
+        (lambda: kp.PointCloud([[0.0, 1.0]], normals=[[1.0]]), "normals must be of the same shape"),
+        (lambda: kp.Polygon([(0, 0), (1, 1), (1, 0), (0, 1)]), "must not cross or touch"),
+        (lambda: kp.Polygon([(0, 0), (1, 0)]), "at least three"),
+        (lambda: kp.Polygon([(0, 0), (1, 0), (1, 0), (0, 1)]), "are the same point"),
+        (lambda: kp.Polygon(L_SHAPE, holes=[[(5, 5), (6, 5), (5, 6)]]), "must lie inside"),
+        (lambda: kp.Polygon(L_SHAPE, names=["a"]), "one name for each of 6 edges"),
+        (lambda: kp.Implicit(lambda x, y: x + 9, x=(0, 1), y=(0, 1)).boundary, "has one sign"),
+        (lambda: kp.Implicit(lambda x: x, x=(0, 1)), "two or three coordinates"),
+        (
+            lambda: kp.Implicit(lambda x, y: 1.0, x=(0, 1), y=(0, 1)).boundary,
+            "one number per point",
+        ),
+        (lambda: kp.Extrusion(kp.Ball((0, 0), 1), x=(0, 1)), "neither time nor a coordinate 'x'"),
+        (lambda: kp.Extrusion(kp.Ball((0, 0), 1)), "must be one interval"),
+        (lambda: kp.read_mesh("nowhere.msh"), "there is no file"),
+    ],
+)
+def test_bad_geometry_is_refused(make, message):
+    with pytest.raises((kp.InputError, kp.FileError), match=message):
+        make()
+
+
+@pytest.mark.parametrize("dimension", [1, 2, 3, 5, 12])
+def test_halton_points_are_those_of_scipy(dimension):
+    """Which draws them too, after a second of importing."""
+    for count in (1, 10, 1000):
+        ours, theirs = np.random.default_rng(count), np.random.default_rng(count)
+        for _ in range(2):
+            points = unit_points(count, dimension, "halton", ours)
+            np.testing.assert_array_equal(points, qmc.Halton(dimension, rng=theirs).random(count))
+
+
+def sector(angle: float, sides: int, height: float = 1.0, **options) -> kp.Mesh:
+    """A part of an ellipse around its center, in triangles that meet there."""
+    along = np.linspace(0, angle, sides + 1)
+    arc = np.stack([np.cos(along), height * np.sin(along)], axis=1)
+    cells = np.array([[0, k, k + 1] for k in range(1, sides + 1)])
+    return kp.Mesh(np.concatenate([[[0.0, 0.0]], arc]), cells, **options)
+
+
+def farthest(mesh: kp.Mesh, height: float = 1.0) -> float:
+    """The largest distance of boundary points from the curve, about."""
+    drawn = mesh.boundary.sample(2000, np.random.default_rng(0), "uniform").points
+    radii = np.linalg.norm(drawn / [1, height], axis=1)
+    curved = (drawn.min(axis=1) > 1e-9) & (radii > 0.9)
+    assert curved.sum() > 200
+    return float(np.abs(radii[curved] - 1).max())
+
+
+def test_the_last_side_of_a_curve_is_curved():
+    assert farthest(sector(np.pi / 2, 12)) < 1e-5
+    assert farthest(sector(np.pi / 2, 12, feature_angle=1.0)) > 1e-3
+    coarse, fine = (farthest(sector(np.pi / 2, sides, 0.7), 0.7) for sides in (12, 24))
+    assert coarse / fine > 6
+
+
+def test_a_long_straight_side_beside_a_short_arc_stays_straight():
+    """Half of a stadium: its straight sides are one facet each, and tangent to the arc."""
+    turn = np.linspace(-np.pi / 2, np.pi / 2, 25)
+    arc = np.stack([2 + 0.5 * np.cos(turn), 0.5 * np.sin(turn)], axis=1)
+    points = np.concatenate([[[0.0, 0.0], [0.0, -0.5]], arc, [[0.0, 0.5]]])
+    cells = np.array([[0, k, k + 1] for k in range(1, len(points) - 1)])
+    drawn = kp.Mesh(points, cells).boundary.sample(1000, np.random.default_rng(0)).points
+    straight = drawn[(drawn[:, 0] < 2) & (drawn[:, 0] > 1e-6)]
+    assert len(straight) > 200
+    np.testing.assert_allclose(np.abs(straight[:, 1]), 0.5, atol=1e-12)
+    radii = np.linalg.norm(drawn[drawn[:, 0] > 2] - [2, 0], axis=1)
+    np.testing.assert_allclose(radii, 0.5, atol=1e-5)
+
+
+@pytest.mark.slow
+def test_graded_points_on_a_curved_side_at_a_corner_that_points_inwards():
+    mesh = sector(1.5 * np.pi, 36)
+
+    def exact(x):
+        theta = jnp.mod(jnp.arctan2(x[1], x[0]), 2 * jnp.pi)
+        return (x[0] ** 2 + x[1] ** 2) ** (1 / 3) * jnp.sin(2 * theta / 3)
+
+    problem = boundary_value(mesh, lambda x, u: u.laplacian, kp.Gaussian(0.5), exact=exact)
+    solution = kp.solve(problem, accuracy=1e-3)
+    assert solution.converged
+    points = np.asarray(solution.point_sets[1].points)
+    radii = np.linalg.norm(points, axis=1)
+    on_arc = radii > 0.95
+    on_arc &= np.abs(points).min(axis=1) > 1e-6
+    assert on_arc.sum() > 10
+    assert np.abs(radii[on_arc] - 1).max() < 1e-4
+    assert np.sort(radii)[5] < 0.05
+    where = mesh.interior.sample(300, np.random.default_rng(1), "uniform").points
+    truth = np.array([float(exact(p)) for p in where])
+    error = np.asarray(solution["u"](where)) - truth
+    assert np.sqrt(np.mean(error**2)) < 2e-3 * np.sqrt(np.mean(truth**2))

@@ -1,33 +1,29 @@
-"""`solve` inside of jit, grad and vmap, against finite differences and loops."""
+"""`solve` inside of jit, grad and vmap agrees with finite differences and loops."""
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from problems import LINE, boundary_value, observed
 
 import kernelpde as kp
 
-LINE = kp.Box(x=(0.0, 1.0))
 POINTS = {"equation": 20, "ends": 2}
 PLACE = jnp.array([[0.3], [0.6]])
 
 
 def forward(kernel: kp.kernels.AbstractKernel | None = None) -> kp.Problem:
     """-u'' + u³ = c sin(πx), of which c is an input."""
-    return kp.Problem(
-        kp.Condition(
-            "equation",
-            LINE.interior,
-            lambda x, u, c: -u.laplacian + u.value**3 - c * jnp.sin(jnp.pi * x[0]),
-        ),
-        kp.Condition("ends", LINE.boundary, lambda x, u: u.value),
-        fields=[kp.Field("u", kp.Gaussian(0.3) if kernel is None else kernel)],
+    return boundary_value(
+        LINE,
+        lambda x, u, c: -u.laplacian + u.value**3 - c * jnp.sin(jnp.pi * x[0]),
+        kp.Gaussian(0.3) if kernel is None else kernel,
         inputs={"c": 20.0},
     )
 
 
-def observed(c) -> jax.Array:
+def functional(c) -> jax.Array:
     """A functional of the solution."""
     return jnp.sum(kp.solve(forward(), POINTS, inputs={"c": c})["u"](PLACE) ** 2)
 
@@ -39,9 +35,9 @@ def difference(function, at: float, step: float = 1e-3) -> float:
 
 
 def test_derivatives_in_an_input():
-    expected = difference(observed, 20.0, 0.05)
-    assert jax.jit(jax.grad(observed))(20.0) == pytest.approx(expected, rel=1e-6)
-    assert jax.jit(jax.jacfwd(observed))(20.0) == pytest.approx(expected, rel=1e-6)
+    expected = difference(functional, 20.0, 0.05)
+    assert jax.jit(jax.grad(functional))(20.0) == pytest.approx(expected, rel=1e-6)
+    assert jax.jit(jax.jacfwd(functional))(20.0) == pytest.approx(expected, rel=1e-6)
 
 
 def test_many_inputs_at_once_are_what_a_loop_gives():
@@ -90,11 +86,7 @@ def test_derivative_in_a_lengthscale():
 
 def test_derivative_in_a_number_that_a_residual_closes_over():
     def at(c):
-        problem = kp.Problem(
-            kp.Condition("equation", LINE.interior, lambda x, u: -u.laplacian + u.value**3 - c),
-            kp.Condition("ends", LINE.boundary, lambda x, u: u.value),
-            fields=[kp.Field("u", kp.Gaussian(0.3))],
-        )
+        problem = boundary_value(LINE, lambda x, u: -u.laplacian + u.value**3 - c, kp.Gaussian(0.3))
         return kp.solve(problem, POINTS)["u"](PLACE)[0]
 
     assert jax.jit(jax.grad(at))(20.0) == pytest.approx(difference(at, 20.0, 0.05), rel=1e-6)
@@ -105,14 +97,12 @@ WHERE = np.linspace(0.1, 0.9, 5)[:, None]
 
 def inverse(y) -> kp.Problem:
     """-k u'' = 10 with unknown k, from data y with noise."""
-    return kp.Problem(
-        kp.Condition("equation", LINE.interior, lambda x, u, k: k * u.laplacian + 10.0),
-        kp.Condition("ends", LINE.boundary, lambda x, u: u.value),
-        kp.Condition("data", WHERE, lambda x, u, y: u.value - y, noise=0.01, data={"y": y}),
-        fields=[
-            kp.Field("u", kp.Gaussian(0.2)),
-            kp.Parameter("k", 1.0, 0.5, positive=True),
-        ],
+    return boundary_value(
+        LINE,
+        lambda x, u, k: k * u.laplacian + 10.0,
+        kp.Gaussian(0.2),
+        kp.Parameter("k", 1.0, 0.5, positive=True),
+        more=[observed(WHERE, y, 0.01)],
     )
 
 
@@ -131,14 +121,10 @@ def test_derivative_in_a_datum_of_an_inverse_problem():
 
 def test_derivative_in_the_parameters_of_a_network():
     network = eqx.nn.MLP("scalar", "scalar", 4, 1, jnp.tanh, key=jax.random.key(0))
-    problem = kp.Problem(
-        kp.Condition(
-            "equation",
-            LINE.interior,
-            lambda x, u, source: -u.laplacian + u.value**3 - 10.0 * source(x[0]),
-        ),
-        kp.Condition("ends", LINE.boundary, lambda x, u: u.value),
-        fields=[kp.Field("u", kp.Gaussian(0.3))],
+    problem = boundary_value(
+        LINE,
+        lambda x, u, source: -u.laplacian + u.value**3 - 10.0 * source(x[0]),
+        kp.Gaussian(0.3),
         inputs={"source": network},
     )
     arrays, rest = eqx.partition(network, eqx.is_inexact_array)
@@ -256,17 +242,15 @@ def test_a_discretization_is_an_argument():
 
 def _system() -> kp.Problem:
     """Two fields of sizes a thousand apart, which are scaled by their own exponents."""
-    return kp.Problem(
-        kp.Condition(
-            "equation",
-            LINE.interior,
-            lambda x, u, v, c: (
-                -u.laplacian + 1e-3 * v.value - c,
-                -v.laplacian - 1e3 * u.value + u.value * v.value,
-            ),
+    return boundary_value(
+        LINE,
+        lambda x, u, v, c: (
+            -u.laplacian + 1e-3 * v.value - c,
+            -v.laplacian - 1e3 * u.value + u.value * v.value,
         ),
-        kp.Condition("ends", LINE.boundary, lambda x, u, v: (u.value, v.value)),
-        fields=[kp.Field("u", kp.Gaussian(0.3)), kp.Field("v", kp.Gaussian(0.3))],
+        kp.Gaussian(0.3),
+        kp.Field("v", kp.Gaussian(0.3)),
+        edge=lambda x, u, v: (u.value, v.value),
         inputs={"c": 1.0},
     )
 
@@ -315,12 +299,8 @@ _reaction = 1.0
 
 def test_a_discretization_sees_a_changed_global():
     global _reaction
-    problem = kp.Problem(
-        kp.Condition(
-            "equation", LINE.interior, lambda x, u: -u.laplacian + _reaction * u.value - 1.0
-        ),
-        kp.Condition("ends", LINE.boundary, lambda x, u: u.value),
-        fields=[kp.Field("u", kp.Gaussian(0.3))],
+    problem = boundary_value(
+        LINE, lambda x, u: -u.laplacian + _reaction * u.value - 1.0, kp.Gaussian(0.3)
     )
     discretization = kp.discretize(problem, POINTS)
     for _reaction in (1.0, 100.0):

@@ -108,7 +108,7 @@ def loss_of(example: Example, rows: int, solver: Any) -> tuple[Loss, Any]:
     plan = choose_solver(solver, problem.at_points(blocks), learning=True).solver_state
     weights = jnp.asarray(np.r_[np.full(1000, 1e-2), np.ones(100)])
     parameters = ThetaMap.of(problem.prior)
-    near = plan.neighbors(others)
+    near = plan.neighbors(problem.at_points(others).conditions)
     return Loss(
         parameters, training, validation, weights, plan, None, neighbor_groups=near
     ), parameters

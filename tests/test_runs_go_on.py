@@ -1,5 +1,6 @@
-"""A run that is stopped goes on to the same end; a file that is not its own is refused."""
+"""Runs show their progress, and a run that is stopped goes on to the same end."""
 
+import io
 import json
 import os
 import random
@@ -10,9 +11,12 @@ import time
 import zipfile
 from pathlib import Path
 
+import nbformat
 import numpy as np
 import optax
 import pytest
+from nbclient import NotebookClient
+from problems import LINE, boundary_value
 
 import kernelpde as kp
 from kernelpde.gallery import elliptic, layer
@@ -98,19 +102,15 @@ import jax; jax.config.update("jax_enable_x64", True)
 import kernelpde as kp
 from kernelpde.gallery import elliptic
 found = kp.learn(elliptic(1.0).problem, {"equation": 200, "boundary": 60}, checkpoint=sys.argv[1],
-    max_steps=25, validation=kp.HeldOut(batch=50), throw=False, method=kp.learning.Bilevel(
-        tolerance=0.0, optimizer=kp.learning.LevenbergMarquardt(steps=6)))
+    max_steps=25, validation=kp.HeldOut(batch_size=50), throw=False, method=kp.learning.Bilevel(
+        tolerance=0.0, optimizer=kp.learning.LevenbergMarquardt(max_steps=6)))
 print(found.history[-1].theta.tobytes().hex(), len(found.history))
 """
 
 
-def started(path: Path, cache: Path) -> subprocess.Popen:
-    environment = {
-        **os.environ,
-        "JAX_COMPILATION_CACHE_DIR": str(cache),
-        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
-        "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
-    }
+def started(path: Path) -> subprocess.Popen:
+    # What is killed while it writes may leave half of a program.
+    environment = os.environ | {"JAX_COMPILATION_CACHE_DIR": str(path.parent / "cache")}
     return subprocess.Popen(
         [sys.executable, "-c", CHILD, str(path)],
         stdout=subprocess.PIPE,
@@ -125,20 +125,19 @@ def started(path: Path, cache: Path) -> subprocess.Popen:
 )
 def test_killed_many_times(tmp_path, count):
     """SIGKILL at random moments: no half file, and the same hyperparameters to the last bit."""
-    cache = tmp_path / "cache"
     begun = time.perf_counter()
-    undisturbed = started(tmp_path / "whole.kpde", cache)
+    undisturbed = started(tmp_path / "whole.kpde")
     expected, errors = undisturbed.communicate(timeout=300)
     assert undisturbed.returncode == 0, errors
     first = time.perf_counter() - begun
     begun = time.perf_counter()
-    again = started(tmp_path / "again.kpde", cache)
+    again = started(tmp_path / "again.kpde")
     assert again.communicate(timeout=300)[0] == expected
     lasts = min(first, time.perf_counter() - begun)
     path, moments = tmp_path / "run.kpde", random.Random(0)
     kills = inside = 0
     while kills < count:
-        child = started(path, cache)
+        child = started(path)
         time.sleep(lasts * moments.uniform(0.3, 0.9))
         if child.poll() is None:
             child.send_signal(signal.SIGKILL)
@@ -148,7 +147,7 @@ def test_killed_many_times(tmp_path, count):
         if path.exists() and child.returncode == 0:
             path.unlink()  # it was through before the blow: begin anew
     assert inside >= count // 2, "most kills came before the first checkpoint"
-    last = started(path, cache)
+    last = started(path)
     found, errors = last.communicate(timeout=300)
     assert last.returncode == 0, errors
     assert found == expected
@@ -289,3 +288,98 @@ def test_pickles_are_never_loaded(tmp_path, run_file):
     with pytest.raises(kp.InputError, match="allow_pickle=False"):
         learned(path)
     assert not trace.exists()
+
+
+PROBLEM = boundary_value(LINE, lambda x, u: -u.laplacian + u.value**3 - 5.0, kp.Gaussian(0.5))
+POINTS = {"equation": 20, "ends": 2}
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_line_for_each_step_on_a_terminal_and_none_in_a_file(monkeypatch):
+    monkeypatch.delitem(sys.modules, "ipykernel", raising=False)
+    for stream in (Terminal(), io.StringIO()):
+        monkeypatch.setattr(sys, "stderr", stream)
+        learned = kp.learn(PROBLEM, POINTS, max_steps=3, throw=False, callback=kp.progress.Live())
+        solution = kp.solve(PROBLEM, POINTS, callback=kp.progress.Live())
+        lines = stream.getvalue().splitlines()
+        if not stream.isatty():
+            assert not lines
+            continue
+        solved = [line for line in lines if " solving " in line]
+        assert len(lines) - len(solved) == len(learned.history)
+        assert len(solved) >= len(solution.history)
+        assert all("residuals equation" in line for line in lines)
+
+
+BEGIN = """
+import os, signal
+import jax
+jax.config.update("jax_enable_x64", True)
+import kernelpde as kp
+line = kp.Box(x=(0, 1))
+problem = kp.Problem(
+    kp.Condition("equation", line.interior, lambda x, u: -u.laplacian + u.value**3 - 5.0),
+    kp.Condition("ends", line.boundary, lambda x, u: u.value),
+    fields=[kp.Field("u", kp.Gaussian(0.5))],
+)
+points = {"equation": 20, "ends": 2}
+method = kp.learning.Bilevel(tolerance=1e-9)
+live, records = kp.progress.Live(), []
+
+def learn(checkpoint, interrupt=None):
+    def callback(record):
+        live(record)
+        records.append(record)
+        if len(records) == interrupt:
+            os.kill(os.getpid(), signal.SIGINT)
+    return kp.learn(
+        problem, points, max_steps=4, method=method, checkpoint=checkpoint, callback=callback,
+        throw=False,
+    )
+"""
+SAYS = "print(sorted(learned.problem.hyperparameters['u'].items()), len(learned.history))"
+
+
+def run(cells: list[str], where: Path) -> list:
+    new = nbformat.v4
+    notebook = new.new_notebook(cells=[new.new_code_cell(cell) for cell in cells])
+    client = NotebookClient(
+        notebook,
+        timeout=600,
+        kernel_name="python3",
+        allow_errors=True,
+        resources={"metadata": {"path": str(where)}},
+    )
+    return [cell.outputs for cell in client.execute().cells]
+
+
+def printed(outputs: list) -> str:
+    return "".join(each.text for each in outputs if each.output_type == "stream")
+
+
+@pytest.mark.slow
+def test_a_notebook_that_was_interrupted_or_restarted_goes_on(tmp_path):
+    stopped = run([BEGIN, "learn('run.kpde', 12)", "print('still here')"], tmp_path)
+    (shown,) = [each for each in stopped[1] if each.output_type == "display_data"]
+    assert "learning" in shown.data["text/plain"]
+    assert [e.ename for e in stopped[1] if e.output_type == "error"] == ["KeyboardInterrupt"]
+    assert printed(stopped[2]).strip() == "still here"
+    again = run(
+        [
+            BEGIN,
+            f"learned = learn('run.kpde')\n{SAYS}\nresumed = len(records)",
+            f"learned = learn('whole.kpde', len(records) + 12)\n{SAYS}",
+            f"records.clear()\nlearned = learn('whole.kpde')\n{SAYS}",
+            f"records.clear()\nlearned = learn(None)\n{SAYS}\nprint(len(records) > resumed)",
+        ],
+        tmp_path,
+    )
+    assert [e.ename for e in again[2] if e.output_type == "error"] == ["KeyboardInterrupt"]
+    whole, fewer = printed(again[4]).strip().splitlines()
+    assert fewer == "True"
+    assert printed(again[1]).strip() == whole
+    assert printed(again[3]).strip() == whole

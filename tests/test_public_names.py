@@ -1,8 +1,11 @@
-"""Every public name is explained, and has its place in the reference."""
+"""Public names can be imported, are explained, and their examples print what they show."""
 
+import ast
+import doctest
 import enum
 import inspect
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -70,3 +73,49 @@ def test_figures_that_are_typed_do_not_become_more(monkeypatch):
 
     typed = [number for number in numbers() if number.source == "typed"]
     assert len(typed) <= 24, "python docs/numbers_of_pages.py --typed"
+
+
+API = Path(__file__).parent.parent / "docs" / "api"
+
+
+@pytest.fixture(scope="module")
+def setting() -> dict:
+    """What the first page of the reference says that all examples begin with."""
+    (code,) = re.findall(r"```python\n(.*?)```", (API / "index.md").read_text(), flags=re.DOTALL)
+    names: dict = {}
+    exec(compile(code, "index.md", "exec"), names)
+    return names
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_examples_print_what_they_show(name, setting, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    text = inspect.getdoc(getattr(kp, name)) or ""
+    (code,) = re.findall(r"\*\*Example:\*\*\n\n```python\n(.*?)```", text, flags=re.DOTALL)
+    test = doctest.DocTestParser().get_doctest(code, dict(setting), name, None, None)
+    assert test.examples
+    said: list[str] = []
+    doctest.DocTestRunner(verbose=False).run(test, out=said.append)
+    assert not said, "".join(said)
+
+
+def test_every_name_of_the_type_stub_can_be_imported():
+    stub = ast.parse(Path(kp.__file__).with_suffix(".pyi").read_text())
+    modules = {}
+    for node in stub.body:
+        if isinstance(node, ast.ImportFrom):
+            (alias,) = node.names
+            assert alias.name == alias.asname
+            modules[alias.name] = node.module
+    assert sorted(["__version__", *modules]) == kp.__all__ == dir(kp)
+    for name, module in modules.items():
+        value = getattr(kp, name)
+        if module == "kernelpde":
+            assert value.__name__ == f"kernelpde.{name}"
+        else:
+            assert value is getattr(sys.modules[module], name)
+
+
+def test_importing_kernelpde_does_not_import_jax():
+    check = "import sys, kernelpde; assert 'jax' not in sys.modules and kernelpde.__version__"
+    subprocess.run([sys.executable, "-W", "error", "-c", check], check=True)

@@ -1,4 +1,4 @@
-"""Kernels of fields evaluated once per point, against differentiation of the formula itself."""
+"""Kernels of fields agree with differentiation of the formula itself."""
 
 import equinox as eqx
 import jax
@@ -248,8 +248,7 @@ def test_derivative_of_products_is_that_of_the_matrix(name, symmetric, repeats):
         prior = Prior((eqx.combine(learned, rest),))
         rows = [
             jnp.concatenate(
-                [functionals.gram(prior, a.batches[0], b.batches[0]) for b in right],
-                axis=1,
+                [functionals.gram(prior, a.batches[0], b.batches[0]) for b in right], axis=1
             )
             for a in left
         ]

@@ -1,4 +1,4 @@
-"""Several devices and several processes give what one gives, and end when one of them dies."""
+"""Several devices and processes give what one gives, and programs are lowered for other devices."""
 
 import json
 import os
@@ -7,11 +7,18 @@ import socket
 import subprocess
 import sys
 import time
-from functools import partial
 from pathlib import Path
 
+import equinox as eqx
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
+
+import kernelpde as kp
+from kernelpde.gallery import burgers, elliptic
+from kernelpde.learning import Loss, ThetaMap, outer_residual
+from kernelpde.linear_solvers import DenseState
 
 ROOT = Path(__file__).parent.parent
 PROGRAM = ROOT / "examples" / "cluster" / "distributed.py"
@@ -27,7 +34,7 @@ if processes != "1":
 import jax.numpy as jnp
 import kernelpde as kp
 from kernelpde.learning import loss_and_gradient, loss_and_curvature
-from test_systems import GAUSSIAN, MATERN, loss_with
+from test_linear_solvers_agree import GAUSSIAN, MATERN, loss_with
 example, solver, rows, evaluations = {
     "low rank": (GAUSSIAN, kp.LowRank(1e-8), 1501, (loss_and_curvature, loss_and_gradient)),
     "sparse": (
@@ -93,42 +100,16 @@ def test_devices_and_processes_have_the_loss_and_gradient_of_one(solver):
     np.testing.assert_allclose(found[:, 1], found[0, 1], rtol=1e-4)
 
 
-@pytest.fixture(scope="module")
-def start(tmp_path_factory):
-    """Starts processes that find what earlier ones have compiled."""
-    cache = str(tmp_path_factory.mktemp("compiled"))
-    return partial(started, cache)
-
-
-def started(cache: str, processes: int, *options: str) -> list[subprocess.Popen]:
-    """The program of the documentation, in real processes."""
-    coordinator = free_address()
+def start(processes: int, *options: str) -> list[subprocess.Popen]:
+    """Start the program of the documentation in real processes."""
+    program = [sys.executable, str(PROGRAM), "--processes", str(processes)]
+    given = ["--coordinator", free_address(), "--points", "2500", "--nugget", "1e-5", *options]
     return [
         subprocess.Popen(
-            [
-                sys.executable,
-                str(PROGRAM),
-                "--processes",
-                str(processes),
-                "--process",
-                str(process),
-                "--coordinator",
-                coordinator,
-                "--points",
-                "2500",
-                "--nugget",
-                "1e-5",
-                *options,
-            ],
+            [*program, "--process", str(process), *given],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            env={
-                **os.environ,
-                "JAX_COMPILATION_CACHE_DIR": cache,
-                "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
-                "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
-            },
         )
         for process in range(processes)
     ]
@@ -144,12 +125,12 @@ def finished(runs: list[subprocess.Popen]) -> tuple[list[float], dict]:
 
 
 @pytest.fixture(scope="module")
-def undisturbed(start):
+def undisturbed():
     return finished(start(2, "--steps", "3"))
 
 
 @pytest.mark.slow
-def test_two_processes_learn_what_one_learns(start, undisturbed):
+def test_two_processes_learn_what_one_learns(undisturbed):
     losses, summary = undisturbed
     alone, expected = finished(start(1, "--steps", "1"))
     assert losses[0] == pytest.approx(alone[0], rel=1e-10)
@@ -158,7 +139,7 @@ def test_two_processes_learn_what_one_learns(start, undisturbed):
 
 
 @pytest.mark.slow
-def test_a_killed_process_ends_the_other_and_a_restart_goes_on(start, undisturbed, tmp_path):
+def test_a_killed_process_ends_the_other_and_a_restart_goes_on(undisturbed, tmp_path):
     file = tmp_path / "run.npz"
     runs = start(2, "--steps", "3", "--run", str(file))
     steps = 0
@@ -182,3 +163,50 @@ def test_a_killed_process_ends_the_other_and_a_restart_goes_on(start, undisturbe
     assert len(losses) < len(undisturbed[0])
     assert summary["lengthscale"] == pytest.approx(undisturbed[1]["lengthscale"], rel=1e-6)
     np.testing.assert_allclose(summary["losses"], undisturbed[1]["losses"], rtol=1e-6)
+
+
+def loss_of(example, counts):
+    problem = example.problem
+
+    def rows(seed):
+        blocks = problem.collocate(counts, seed=seed)
+        state = tuple(
+            jnp.ones((block.rows_per_equation, len(residual.nonlinear)))
+            for residual, block in zip(problem.residuals, blocks, strict=True)
+        )
+        return problem.at_points(blocks).linearize(state)
+
+    training, validation = rows(0), rows(1)
+    plan = DenseState(kp.Dense(nugget=1e-10, refinement_sweeps=1))
+    weights = jnp.ones(len(validation.rhs))
+    parameters = ThetaMap.of(problem.prior)
+    return Loss(parameters, training, validation, weights, plan, None)
+
+
+@pytest.mark.parametrize(
+    ("example", "counts"),
+    [
+        (elliptic(0.2), {"equation": 20, "boundary": 8}),
+        (burgers(shape=(2, 3)), {"equation": 20, "ends": 6, "initial": 6}),
+    ],
+    ids=["constant lengthscale", "varying lengthscale"],
+)
+def test_a_learning_step_is_lowered_for_other_devices(example, counts):
+    """Assembly, factorization, refinement and derivatives; nothing of it is the CPU's own."""
+    loss = loss_of(example, counts)
+    numbers, rest = eqx.partition(loss, eqx.is_array)
+
+    def step(theta, numbers):
+        return jax.jvp(
+            lambda t: outer_residual(t, eqx.combine(numbers, rest))[0],
+            (theta,),
+            (jnp.ones_like(theta),),
+        )
+
+    theta = jnp.asarray(loss.theta_map.vector)
+    traced = jax.jit(step).trace(theta, numbers)
+    assert "lapack_dpotrf" in traced.lower(lowering_platforms=("cpu",)).as_text()
+    for platform in ("cuda", "tpu"):
+        there = traced.lower(lowering_platforms=(platform,)).as_text()
+        assert "lapack" not in there
+        assert "cholesky" in there or "potrf" in there

@@ -1,10 +1,12 @@
-"""Windows of time against exact solutions, and kernels on disk."""
+"""Windows of time reach exact solutions, go on from disk, and can be animated."""
 
 import json
 
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from PIL import Image
+from problems import boundary_value, observed, zero
 
 import kernelpde as kp
 from kernelpde.gallery import gray_scott
@@ -20,16 +22,12 @@ def reaction(x, u):
     return u.d("t") - 0.1 * u.d("x", "x") + u.value**3 - source
 
 
-def ends(x, u):
-    return u.value
-
-
 def diffusion_problem():
-    return kp.Problem(
-        kp.Condition("equation", ROD.interior, reaction),
-        kp.Condition("ends", ROD.boundary, ends),
-        kp.Condition("initial", ROD.initial, lambda x, u: u.value - jnp.sin(jnp.pi * x[1])),
-        fields=[kp.Field("u", kp.Gaussian([0.8, 0.5]))],
+    return boundary_value(
+        ROD,
+        reaction,
+        kp.Gaussian([0.8, 0.5]),
+        more=[kp.Condition("initial", ROD.initial, lambda x, u: u.value - jnp.sin(jnp.pi * x[1]))],
     )
 
 
@@ -84,13 +82,15 @@ def test_kernels_learned_in_the_first_window_serve_all():
 
 def test_equations_of_second_order_hand_over_their_rate():
     """uₜₜ = uₓₓ with u = cos πt sin πx."""
-    problem = kp.Problem(
-        kp.Condition("equation", ROD.interior, lambda x, u: u.d("t", "t") - u.d("x", "x")),
-        kp.Condition("ends", ROD.boundary, ends),
-        kp.Condition(
-            "initial", ROD.initial, lambda x, u: (u.value - jnp.sin(jnp.pi * x[1]), u.d("t"))
-        ),
-        fields=[kp.Field("u", kp.Gaussian([0.4, 0.4]))],
+    problem = boundary_value(
+        ROD,
+        lambda x, u: u.d("t", "t") - u.d("x", "x"),
+        kp.Gaussian([0.4, 0.4]),
+        more=[
+            kp.Condition(
+                "initial", ROD.initial, lambda x, u: (u.value - jnp.sin(jnp.pi * x[1]), u.d("t"))
+            )
+        ],
     )
     evolution = kp.march(problem, 4, {"equation": 120, "ends": 30, "initial": 30})
     exact = np.cos(np.pi * GRID[..., 0]) * np.sin(np.pi * GRID[..., 1])
@@ -101,7 +101,7 @@ def test_data_points_fall_into_their_windows():
     where = np.array([[0.2, 0.5], [0.3, 0.2], [1.7, 0.4]])
     values = np.exp(-where[:, 0] / 2) * np.sin(np.pi * where[:, 1])
     problem = diffusion_problem()
-    data = kp.Condition("data", where, lambda x, u, y: u.value - y, noise=1e-3, data={"y": values})
+    data = observed(where, values, 1e-3)
     with_data = problem.with_conditions([*problem.conditions, data])
     evolution = kp.march(with_data, 4, POINTS)
     counts = [
@@ -116,7 +116,7 @@ def test_data_points_fall_into_their_windows():
 def test_marching_needs_time_and_an_initial_condition():
     square = kp.Box(x=(0, 1), y=(0, 1))
     still = kp.Problem(
-        kp.Condition("boundary", square.boundary, ends), fields=[kp.Field("u", kp.Gaussian(0.3))]
+        kp.Condition("boundary", square.boundary, zero), fields=[kp.Field("u", kp.Gaussian(0.3))]
     )
     with pytest.raises(kp.InputError, match="no time coordinate"):
         kp.march(still, 2, {"boundary": 10})
@@ -213,3 +213,83 @@ def test_the_order_in_time_is_that_of_the_equations():
     problem = kp.Problem(third, initial, fields=[kp.Field("u", kp.Gaussian(0.5))])
     with pytest.raises(kp.InputError, match="time derivatives of order 3"):
         kp.march(problem, 2, {"equation": 9, "initial": 4})
+
+
+class Stop(Exception):
+    pass
+
+
+def stop(number, solution):
+    raise Stop
+
+
+def schrodinger() -> kp.Problem:
+    """A plane wave on a circle, h = exp(i (x - t / 2)): complex, periodic, of first order."""
+    ring = kp.Box(t=(0, 0.4), x=(-np.pi, np.pi), time="t", periodic="x")
+    return kp.Problem(
+        kp.Condition("equation", ring.interior, lambda x, h: 1j * h.d("t") + 0.5 * h.d("x", "x")),
+        kp.Condition("initial", ring.initial, lambda x, h: h.value - jnp.exp(1j * x[1])),
+        fields=[kp.ComplexField("h", kp.Gaussian([1.0, 1.5]))],
+    )
+
+
+def wave() -> kp.Problem:
+    """A standing wave, u = cos t sin x: of second order in time."""
+    strip = kp.Box(t=(0, 0.8), x=(0, np.pi), time="t")
+    return boundary_value(
+        strip,
+        lambda x, u: u.d("t", "t") - u.d("x", "x"),
+        kp.Gaussian([1.0, 1.5]),
+        more=[
+            kp.Condition("initial", strip.initial, lambda x, u: (u.value - jnp.sin(x[1]), u.d("t")))
+        ],
+    )
+
+
+@pytest.mark.parametrize(
+    ("make", "points", "exact"),
+    [
+        (
+            schrodinger,
+            {"equation": 80, "initial": 20},
+            lambda p: np.exp(1j * (p[:, 1] - p[:, 0] / 2)),
+        ),
+        (
+            wave,
+            {"equation": 80, "ends": 16, "initial": 20},
+            lambda p: np.cos(p[:, 0]) * np.sin(p[:, 1]),
+        ),
+    ],
+)
+def test_windows_on_disk(tmp_path, make, points, exact):
+    problem = make()
+    name = problem.fields[0].name.removesuffix("_real")
+    whole = kp.march(problem, 2, points)
+    with pytest.raises(Stop):
+        kp.march(problem, 2, points, checkpoint=tmp_path, callback=stop)
+    again = kp.march(problem, 2, points, checkpoint=tmp_path)
+    where = np.random.default_rng(0).random((50, 2)) * [0.4, 3.0]
+    np.testing.assert_allclose(again[name](where), exact(where), atol=1e-4)
+    np.testing.assert_allclose(again[name](where), whole[name](where), atol=1e-8)
+
+
+def test_animations_of_complex_fields_and_of_shapes(tmp_path):
+    found = kp.march(schrodinger(), 2, {"equation": 60, "initial": 20}, throw=False)
+    found.animate("h", frames=3).save(tmp_path / "h.gif")
+    disk = kp.Extrusion(kp.Ball((0.0, 0.0), 1.0), t=(0, 0.5))
+    problem = boundary_value(
+        disk,
+        lambda x, u: u.d("t") - u.laplacian,
+        kp.Gaussian(1.0),
+        edge=lambda x, u: u.value - 1.0,
+        more=[kp.Condition("initial", disk.initial, lambda x, u: u.value - 1.0)],
+    )
+    solution = kp.solve(problem, {"equation": 60, "boundary": 30, "initial": 30}, throw=False)
+    solution.animate(frames=3).save(tmp_path / "u.gif")
+    for name in ("h.gif", "u.gif"):
+        with Image.open(tmp_path / name) as drawn:
+            assert drawn.n_frames == 3
+    # Outside of the disk nothing is drawn: the corners of the square are white.
+    with Image.open(tmp_path / "u.gif") as drawn:
+        colors = np.asarray(drawn.convert("RGB"))
+    assert (colors.reshape(-1, 3) == 255).all(axis=1).mean() > 0.3

@@ -79,8 +79,8 @@ class Program:
 
     def __reduce__(self):
         # Primitives are stored by name. Loops cannot be pickled, since their bodies are jaxprs.
-        named = [(o.primitive.name, o.params, o.operands) for o in self.operations]
-        return _restore_program, (self._hashable[0], named, self.outputs)
+        stored = [(o.primitive.name, o.params, o.operands) for o in self.operations]
+        return _restore_program, (self._hashable[0], stored, self.outputs)
 
     def __deepcopy__(self, memo: object) -> "Program":
         return self
@@ -109,13 +109,13 @@ class Program:
 
 def _restore_program(
     num_inputs: int,
-    named: Sequence[tuple[str, dict[str, Any], tuple[Operand, ...]]],
+    stored: Sequence[tuple[str, dict[str, Any], tuple[Operand, ...]]],
     outputs: Sequence[Operand],
 ) -> Program:
     """Rebuild a pickled program."""
     candidates = [*vars(primitives).values(), *vars(jax.lax).values()]
-    known = {value.name: value for value in candidates if isinstance(value, jex.Primitive)}
-    operations = [Operation(known[name], params, operands) for name, params, operands in named]
+    by_name = {value.name: value for value in candidates if isinstance(value, jex.Primitive)}
+    operations = [Operation(by_name[name], params, operands) for name, params, operands in stored]
     return Program(num_inputs, operations, outputs)
 
 

@@ -2,24 +2,23 @@
 
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, PRNGKeyArray
 
 from kernelpde.checking import check_instance, check_integer, check_random_key, check_real
 from kernelpde.errors import InputError, SolveError
 from kernelpde.functionals import Functionals, Term
-from kernelpde.inference._conditioned import ConditionedGP, condition_on, parameter_functional
+from kernelpde.inference._conditioned import condition_on, parameter_functional
 from kernelpde.inference._density import log_density
 from kernelpde.inference._estimate import ParameterEstimate
 from kernelpde.inference._hyperparameters import mixture_components
 from kernelpde.inference._importance import ImportanceSample, importance_sample
-from kernelpde.inference._mixture import mixture_moments, mixture_quantile
+from kernelpde.inference._mixture_of_gps import MixtureOfGPs
 from kernelpde.inference._views import (
     ComplexPosteriorView,
     LawPosteriorView,
@@ -48,7 +47,7 @@ deviations at 4, 0.4 at 16 and 2.5 at 110. On `darcy` of `benchmarks/calibration
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Posterior(NotebookDisplay):
+class Posterior(MixtureOfGPs, NotebookDisplay):
     """Posterior of fields and parameters.
 
     It is a Gaussian process conditioned at a solution, or a mixture of such processes with one
@@ -56,8 +55,7 @@ class Posterior(NotebookDisplay):
 
     **Attributes:**
 
-    - `components`: conditioned Gaussian processes, the first at the best hyperparameters.
-    - `weights`: weights of the components in the mixture.
+    - `components`, `weights`: conditioned Gaussian processes, and their weights in the mixture.
     - `failed_weight`: total weight of the hyperparameters whose solve failed.
     - `importance`: weighted draws of the parameters, if the approximation was checked.
 
@@ -70,8 +68,6 @@ class Posterior(NotebookDisplay):
     ```
     """
 
-    components: tuple[ConditionedGP, ...]
-    weights: Float[np.ndarray, " m"] = field(default_factory=lambda: np.ones(1))
     failed_weight: float = 0.0
     importance: ImportanceSample | None = None
 
@@ -91,16 +87,6 @@ class Posterior(NotebookDisplay):
             if law.name == name:
                 return LawPosteriorView(self, law)
         return PosteriorView(self, Term(problem.field_index(name), (order,)))
-
-    @property
-    def solution(self) -> Solution:
-        """Solution at the best hyperparameters."""
-        return self.components[0].solution
-
-    @property
-    def amplitude(self) -> float:
-        """Factor on all prior standard deviations."""
-        return self.components[0].amplitude
 
     @property
     def parameters(self) -> dict[str, ParameterEstimate]:
@@ -207,59 +193,6 @@ class Posterior(NotebookDisplay):
             units=units,
         )
 
-    def _moments(
-        self, functionals: Functionals
-    ) -> tuple[Float[np.ndarray, "m n"], Float[np.ndarray, "m n"]]:
-        """Return mean and standard deviation of each functional in each component."""
-        means = np.stack([np.asarray(gp.mean(functionals)) for gp in self.components])
-        stds = np.stack([np.asarray(gp.std(functionals)) for gp in self.components])
-        return means, stds
-
-    def mean(self, functionals: Functionals) -> Float[Array, " n"]:
-        """Return the posterior mean of each functional."""
-        return sum(
-            (w * gp.mean(functionals) for w, gp in zip(self.weights, self.components, strict=True)),
-            start=jnp.zeros(len(functionals)),
-        )
-
-    def covariance(
-        self, left: Functionals, right: Functionals | None = None
-    ) -> Float[Array, "m n"]:
-        """Return the posterior covariance between functionals.
-
-        It is the mean covariance of the components plus the covariance of their means.
-        """
-        right = left if right is None else right
-        covariances = jnp.stack([gp.covariance(left, right) for gp in self.components])
-        left_means = jnp.stack([gp.mean(left) for gp in self.components])
-        right_means = jnp.stack([gp.mean(right) for gp in self.components])
-        covariance_of_means = jnp.einsum(
-            "k,ki,kj->ij",
-            self.weights,
-            left_means - self.weights @ left_means,
-            right_means - self.weights @ right_means,
-        )
-        return jnp.tensordot(self.weights, covariances, 1) + covariance_of_means
-
-    def std(self, functionals: Functionals) -> Float[Array, " n"]:
-        """Return the posterior standard deviation of each functional.
-
-        With many functionals, most standard deviations are approximated with a relative error below
-        1%. The remaining ones are computed exactly.
-        """
-        return jnp.asarray(mixture_moments(*self._moments(functionals), self.weights)[1])
-
-    def contraction(self, functionals: Functionals) -> Float[Array, " n"]:
-        """Return the fraction of the prior variance of each functional that conditions and data
-        remove: 0 if they are uninformative, 1 if they determine it."""
-        prior_stds = np.stack([np.asarray(gp.prior_std(functionals)) for gp in self.components])
-        prior_variance = np.tensordot(self.weights, prior_stds**2, 1)
-        return jnp.clip(1.0 - self.std(functionals) ** 2 / prior_variance, 0.0, 1.0)
-
-    def quantile(self, functionals: Functionals, level: float) -> Float[Array, " n"]:
-        """Return the quantile of each functional for a probability."""
-        return jnp.asarray(mixture_quantile(*self._moments(functionals), self.weights, level))
-
     def sample(
         self, points: Mapping[str, PointsOrAverages | None], key: PRNGKeyArray, count: int
     ) -> dict[str, Array]:
@@ -298,27 +231,6 @@ class Posterior(NotebookDisplay):
                 values, view = values + 1j * next(draws), view.real
             samples[name] = view.offset + values.reshape(count, *view.shape(locations))
         return samples
-
-    def sample_functionals(
-        self, batches: list[Functionals], key: PRNGKeyArray, count: int
-    ) -> Float[Array, " s n"]:
-        """Return joint draws of functionals, with a random component of the mixture for each."""
-        component_key, normal_key = jax.random.split(key)
-        indices = np.asarray(
-            jax.random.choice(
-                component_key, len(self.components), (count,), p=jnp.asarray(self.weights)
-            )
-        )
-        normal = jax.random.normal(normal_key, (count, sum(len(batch) for batch in batches)))
-        draws = np.zeros(normal.shape)
-        for index in np.unique(indices):
-            gp, selected = self.components[index], indices == index
-            mean = jnp.concatenate([gp.mean(batch) for batch in batches])
-            covariance = jnp.block([[gp.covariance(a, b) for b in batches] for a in batches])
-            values, vectors = jnp.linalg.eigh(covariance)
-            root = vectors * jnp.sqrt(jnp.maximum(values, 0.0))
-            draws[selected] = np.asarray(mean + normal[selected] @ root.T)
-        return jnp.asarray(draws)
 
     def __repr__(self) -> str:
         rows, count = self.components[0].size, len(self.components)

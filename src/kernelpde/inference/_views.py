@@ -13,13 +13,12 @@ from kernelpde.errors import InputError
 from kernelpde.functionals import Functionals, Term, nodal_terms
 from kernelpde.geometry import Averages
 from kernelpde.inference._estimate import interval_levels
+from kernelpde.inference._mixture_of_gps import MixtureOfGPs
 from kernelpde.problem import Law
 from kernelpde.solution import LawView
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-    from kernelpde.inference._posterior import Posterior
 
 
 PointsOrAverages = Numbers | Averages
@@ -29,7 +28,7 @@ PointsOrAverages = Numbers | Averages
 class PosteriorView:
     """Posterior of a field or of one of its derivatives."""
 
-    def __init__(self, posterior: "Posterior", term: Term):
+    def __init__(self, posterior: MixtureOfGPs, term: Term):
         self._posterior = posterior
         self._term = term
         self.offset = 0.0
@@ -109,7 +108,7 @@ class PosteriorView:
 class LawPosteriorView(PosteriorView):
     """Posterior of a law or of one of its derivatives, as a function of its argument."""
 
-    def __init__(self, posterior: "Posterior", law: Law, order: int = 0):
+    def __init__(self, posterior: MixtureOfGPs, law: Law, order: int = 0):
         problem = posterior.solution.problem
         self._dimension = len(problem.space.coordinates)
         self._terms = nodal_terms(problem.field_index(law.name), self._dimension)

@@ -9,7 +9,7 @@ from kernelpde.arrays import Numbers
 from kernelpde.checking import check_finite, check_integer, require, to_float_array
 from kernelpde.errors import InputError
 from kernelpde.geometry._region import AbstractRegion, check_given_count, check_regions
-from kernelpde.geometry._sampling import RegionSample
+from kernelpde.geometry._sampling import RegionSample, tensor_grid
 from kernelpde.geometry._space import Space
 
 
@@ -108,11 +108,10 @@ def box_averages(lower: Numbers, upper: Numbers, nodes: int = 6) -> Averages:
     expected, shapes = "two arrays of shape (n, d) with lower <= upper", (low.shape, high.shape)
     require(bool(is_valid), "box_averages", "lower and upper", expected, shapes)
     position, weight = gauss_legendre(nodes)
-    dimension = low.shape[1]
-    unit = np.stack(np.meshgrid(*[position] * dimension, indexing="ij"), axis=-1)
-    weights = np.prod(np.stack(np.meshgrid(*[weight] * dimension, indexing="ij"), axis=-1), axis=-1)
-    points = low[:, None] + unit.reshape(1, -1, dimension) * (high - low)[:, None]
-    return Averages(points, np.tile(weights.reshape(-1), (len(low), 1)), name="box averages")
+    unit = tensor_grid([position] * low.shape[1])
+    weights = tensor_grid([weight] * low.shape[1]).prod(axis=1)
+    points = low[:, None] + unit * (high - low)[:, None]
+    return Averages(points, np.tile(weights, (len(low), 1)), name="box averages")
 
 
 def region_averages(regions: Sequence[AbstractRegion], nodes: int = 256, seed: int = 0) -> Averages:

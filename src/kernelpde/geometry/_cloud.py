@@ -7,9 +7,7 @@ from kernelpde.errors import InputError
 from kernelpde.geometry._region import AbstractRegion, check_given_count
 from kernelpde.geometry._sampling import RegionSample
 from kernelpde.geometry._space import make_space
-
-_UNIT_LENGTH_TOLERANCE = 1e-6
-"""Accepted deviation of the length of user-supplied normals from one."""
+from kernelpde.geometry._tolerances import UNIT_LENGTH_TOLERANCE
 
 
 class PointCloud(AbstractRegion):
@@ -40,21 +38,20 @@ class PointCloud(AbstractRegion):
         self.points = to_float_array(name, "points", points)
         self.normals = None if normals is None else to_float_array(name, "normals", normals)
         self.name = name
-        is_valid = self.points.ndim == 2 and self.points.size > 0
-        require(is_valid, name, "points", "of shape (n, d) with n > 0", self.points.shape)
+        shape = self.points.shape
+        is_valid = len(shape) == 2 and 0 not in shape
+        require(is_valid, name, "points", "of shape (n, d) with n > 0", shape)
         advice = "Expected finite numbers. Drop such rows, in pandas df.dropna(subset=['x', 'y'])."
         check_finite(name, "points", self.points, advice)
-        dimension = self.points.shape[1]
-        self.space = None if coordinates is None else make_space(name, coordinates, dimension)
+        self.space = None if coordinates is None else make_space(name, coordinates, shape[1])
         if self.normals is None:
             return
-        expected = f"of the same shape as the points, {self.points.shape}"
-        is_valid = self.normals.shape == self.points.shape
-        require(is_valid, name, "normals", expected, self.normals.shape)
+        expected = f"of the same shape as the points, {shape}"
+        require(self.normals.shape == shape, name, "normals", expected, self.normals.shape)
         check_finite(name, "normals", self.normals)
         lengths = np.linalg.norm(self.normals, axis=1)
         row = int(np.argmax(np.abs(lengths - 1.0)))
-        if np.abs(lengths[row] - 1.0) > _UNIT_LENGTH_TOLERANCE:
+        if np.abs(lengths[row] - 1.0) > UNIT_LENGTH_TOLERANCE:
             raise InputError(
                 f"{name}: normals must have length 1; got {lengths[row]:g} in row {row}. Divide by "
                 "np.linalg.norm(normals, axis=1, keepdims=True)."

@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Float, Int
 from scipy.spatial import KDTree
 
-from kernelpde.geometry._sampling import Chart
+from kernelpde.geometry._sampling import Chart, Points
 from kernelpde.geometry._size_field import SizeField
 
 OVERSAMPLING = 4
@@ -77,9 +77,7 @@ def morton_index(points: Float[np.ndarray, "n p"]) -> Float[np.ndarray, " n"]:
     return index.astype(float)
 
 
-def thin(
-    points: Float[np.ndarray, "n d"], sizes: Float[np.ndarray, " n"], count: int
-) -> Int[np.ndarray, " m"]:
+def thin(points: Points, sizes: Float[np.ndarray, " n"], count: int) -> Int[np.ndarray, " m"]:
     """Select `count` points that are well separated relative to their sizes.
 
     Weighted sample elimination: repeatedly remove the most crowded point (Yuksel, Computer Graphics

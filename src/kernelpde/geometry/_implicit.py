@@ -16,7 +16,7 @@ from kernelpde.geometry._box import Box
 from kernelpde.geometry._domain import AbstractDomain
 from kernelpde.geometry._facets import Facets, facet_normals
 from kernelpde.geometry._region import Patch
-from kernelpde.geometry._sampling import RegionSample
+from kernelpde.geometry._sampling import Points, RegionSample
 from kernelpde.geometry._tolerances import ROUNDING_TOLERANCE, TINY
 from kernelpde.precision import require_float64
 
@@ -144,7 +144,7 @@ class Implicit(AbstractDomain):
     def _is_negative(self, points: np.ndarray) -> np.ndarray:
         return self._values(points) < 0
 
-    def project(self, points: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
+    def project(self, points: Points) -> Points:
         """Move points near the surface onto it, by Newton's method along the gradient."""
         extent, step, tolerances = np.ptp(self.bounds, axis=1), points, self.tolerances
         for _ in range(_MAX_NEWTON_STEPS):

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Int
 
 from kernelpde.arrays import Numbers
 from kernelpde.checking import (
@@ -24,6 +24,7 @@ from kernelpde.geometry._domain import AbstractDomain
 from kernelpde.geometry._facets import Facets, facet_normals, loops
 from kernelpde.geometry._polygon import FacetedDomain
 from kernelpde.geometry._region import PatchUnion
+from kernelpde.geometry._sampling import Points
 from kernelpde.geometry._space import make_space
 from kernelpde.geometry._tolerances import ROUNDING_TOLERANCE
 
@@ -129,7 +130,7 @@ def _facet_key(corners: np.ndarray) -> frozenset[tuple[float, ...]]:
 
 def _check_mesh(
     points: Any, cells: Any
-) -> tuple[Float[np.ndarray, "n d"], Int[np.ndarray, "m c"], Int[np.ndarray, " v"]]:
+) -> tuple[Points, Int[np.ndarray, "m c"], Int[np.ndarray, " v"]]:
     """Return distinct points, cells, and for each input vertex the index of its point."""
     vertices, indices = to_float_array("Mesh", "points", points), np.asarray(cells)
     is_valid = vertices.ndim == 2 and vertices.shape[1] in (2, 3)

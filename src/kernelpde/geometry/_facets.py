@@ -210,7 +210,8 @@ class Facets:
         distances, pending = np.full(len(points), np.inf), np.arange(len(points))
         count = min(_INITIAL_NEIGHBORS, num_facets)
         while len(pending):
-            center_distances, facets = tree.query(points[pending], k=np.arange(1, count + 1))
+            query = tree.query(points[pending], k=count)
+            center_distances, facets = (np.reshape(array, (-1, count)) for array in query)
             chunk = max(1, _CHUNK // count)
             for start in range(0, len(pending), chunk):
                 rows = slice(start, start + chunk)

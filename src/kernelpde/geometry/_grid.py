@@ -8,7 +8,7 @@ from jaxtyping import Bool, Float
 
 from kernelpde.checking import check_instance, check_integer, check_name, check_real, require
 from kernelpde.geometry._region import AbstractRegion, Patch, as_patches
-from kernelpde.geometry._sampling import Points, unit_points
+from kernelpde.geometry._sampling import Points, tensor_grid, unit_points
 from kernelpde.geometry._tolerances import BOUNDARY_TOLERANCE
 
 
@@ -91,7 +91,7 @@ def make_grid(
 
 def bounding_box(regions: Sequence[AbstractRegion]) -> Float[np.ndarray, "d 2"]:
     """Return the lower and upper ends of a box that contains all points of regions."""
-    patches = [patch for region in regions for patch in as_patches(region)]
+    patches = as_patches(*regions)
     interiors = [patch for patch in patches if patch.is_interior]
     samples = [_extreme_points(patch) for patch in (interiors or patches)]
     if not samples:
@@ -111,7 +111,7 @@ def _extreme_points(patch: Patch) -> Points:
 
 def _inside_any(regions: Sequence[AbstractRegion], points: Points) -> Bool[np.ndarray, " n"]:
     """Return whether points lie in the interior of any region; all do if there is no interior."""
-    patches = [patch for region in regions for patch in as_patches(region) if patch.is_interior]
+    patches = [patch for patch in as_patches(*regions) if patch.is_interior]
     # Masks are strict, but points on the boundary belong to a picture.
     middle = (points.min(0) + points.max(0)) / 2
     points = middle + (1 - BOUNDARY_TOLERANCE) * (points - middle)
@@ -124,6 +124,4 @@ def _inside_any(regions: Sequence[AbstractRegion], points: Points) -> Bool[np.nd
 def _grid_points(
     coordinates: tuple[str, ...], axes: Mapping[str, np.ndarray], fixed: Mapping[str, float]
 ) -> Points:
-    values = [axes[name] if name in axes else [fixed[name]] for name in coordinates]
-    columns = np.meshgrid(*values, indexing="ij")
-    return np.stack([column.reshape(-1) for column in columns], axis=1)
+    return tensor_grid([axes.get(name, np.array(fixed.get(name))) for name in coordinates])

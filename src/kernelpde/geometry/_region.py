@@ -4,6 +4,7 @@ import abc
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import product
 
 import numpy as np
 from jaxtyping import Float
@@ -11,7 +12,7 @@ from jaxtyping import Float
 from kernelpde.checking import check_instance, check_integer, format_value, require
 from kernelpde.errors import InputError
 from kernelpde.geometry._graded import OVERSAMPLING, subdivide, thin
-from kernelpde.geometry._sampling import Chart, Mask, Points, RegionSample, tensor_grid, unit_points
+from kernelpde.geometry._sampling import Chart, Mask, Points, RegionSample, unit_points
 from kernelpde.geometry._size_field import SizeField
 from kernelpde.geometry._space import Space
 
@@ -84,7 +85,7 @@ class Patch(AbstractRegion):
 
     def corners(self) -> Points:
         """Return the images of the corners of the cube, including those that the mask rejects."""
-        return self.chart(tensor_grid([np.array([0.0, 1.0])] * self.parameter_dim)).points
+        return self.chart(np.array(list(product((0.0, 1.0), repeat=self.parameter_dim)))).points
 
     def fraction(self, points: int = 4096) -> float:
         """Return the fraction of the image in the mask, estimated on fixed Sobol points."""

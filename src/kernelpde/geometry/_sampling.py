@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Shaped
 
 from kernelpde.checking import check_name
 from kernelpde.errors import InputError
@@ -120,6 +120,6 @@ def _grid(count: int, dimension: int) -> np.ndarray:
     return tensor_grid([(np.arange(per_axis) + 0.5) / per_axis] * dimension)
 
 
-def tensor_grid(axes: Sequence[np.ndarray]) -> Points:
+def tensor_grid(axes: Sequence[np.ndarray]) -> Shaped[np.ndarray, "n d"]:
     """Return all combinations of coordinates, one per row; the last coordinate varies fastest."""
     return np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(axes))

@@ -54,6 +54,12 @@ class Evolution(Exportable):
         """True if the solutions of all windows have converged."""
         return all(solution.converged for solution in self.solutions)
 
+    @property
+    def message(self) -> str:
+        """Result as text."""
+        state = "All" if self.converged else "Some"
+        return f"{state} time windows have {'' if self.converged else 'not '}converged."
+
     def __getitem__(self, field: str) -> Callable[[Numbers], Array]:
         """Return a field as a function of points, evaluated in the window of their time."""
         return partial(self._evaluate_by_window, [solution[field] for solution in self.solutions])

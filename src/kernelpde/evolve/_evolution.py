@@ -101,17 +101,13 @@ class Evolution(Exportable):
         times = flat[:, space.coordinates.index(space.time)]
         windows = np.searchsorted(self.times[1:-1], times, side="right")
         # Windows are padded to the same number of points, so that they share one program.
-        count = max(int(np.max(np.bincount(windows, minlength=len(views)))), 1)
-        values: np.ndarray | None = None
-        for window, view in enumerate(views):
+        count = np.bincount(windows).max()
+        order = np.argsort(windows, kind="stable")
+        chunks = []
+        for window in np.unique(windows):
             rows = np.flatnonzero(windows == window)
-            if len(rows):
-                window_values = np.asarray(view(flat[np.resize(rows, count)]))[: len(rows)]
-                if values is None:
-                    shape = (len(flat), *window_values.shape[1:])
-                    values = np.zeros(shape, dtype=window_values.dtype)
-                values[rows] = window_values
-        assert values is not None
+            chunks.append(np.asarray(views[window](flat[np.resize(rows, count)]))[: len(rows)])
+        values = np.concatenate(chunks)[np.argsort(order)]
         return jnp.asarray(values.reshape((*array.shape[:-1], *values.shape[1:])))
 
     def __repr__(self) -> str:

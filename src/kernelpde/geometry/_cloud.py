@@ -1,16 +1,41 @@
-"""User-supplied points."""
+"""Finite regions: user-supplied points, and the base class of all of them."""
+
+import abc
 
 import numpy as np
+from jaxtyping import Bool
 
 from kernelpde.checking import check_finite, require, to_float_array
 from kernelpde.errors import InputError
-from kernelpde.geometry._region import AbstractRegion, check_given_count
+from kernelpde.geometry._region import AbstractRegion
 from kernelpde.geometry._sampling import RegionSample
-from kernelpde.geometry._space import make_space
+from kernelpde.geometry._space import Space, make_space
 from kernelpde.geometry._tolerances import UNIT_LENGTH_TOLERANCE
 
 
-class PointCloud(AbstractRegion):
+class FiniteRegion(AbstractRegion):
+    """A region of finitely many points, all of which belong to every sample."""
+
+    points: np.ndarray
+    space: Space | None
+
+    @property
+    @abc.abstractmethod
+    def all_points(self) -> RegionSample:
+        """All points of the region."""
+
+    @abc.abstractmethod
+    def select(self, rows: Bool[np.ndarray, " n"]) -> "FiniteRegion":
+        """Return the region of a subset of the points, or of the sets of points."""
+
+    def sample(self, count, rng, method="uniform"):
+        del rng, method
+        size = len(self.points)
+        require(count in (None, size), self.name, "count", f"{size}, or left out", count)
+        return self.all_points
+
+
+class PointCloud(FiniteRegion):
     """User-supplied points, with or without outward normals.
 
     **Arguments:**
@@ -61,7 +86,9 @@ class PointCloud(AbstractRegion):
     def has_normals(self):
         return self.normals is not None
 
-    def sample(self, count, rng, method="uniform"):
-        del rng, method
-        check_given_count(self, count, len(self.points))
+    @property
+    def all_points(self):
         return RegionSample(self.points, self.normals)
+
+    def select(self, rows):
+        return PointCloud(*self.all_points.select(rows)[:2], self.name)

@@ -52,8 +52,9 @@ class Facets:
         return _measures(self.corners)
 
     @cached_property
-    def _cumulative(self) -> Float[np.ndarray, " m"]:
-        return np.cumsum(self.measures) / self.measures.sum()
+    def _ends(self) -> Float[np.ndarray, " m+1"]:
+        """First parameters at which each facet starts and the last one ends."""
+        return np.concatenate([[0.0], np.cumsum(self.measures) / self.measures.sum()])
 
     @property
     def bounds(self) -> Float[np.ndarray, "d 2"]:
@@ -71,10 +72,10 @@ class Facets:
         return self.select(np.argsort(morton_index(unit)))
 
     def __call__(self, unit: np.ndarray) -> RegionSample:
-        facet = np.searchsorted(self._cumulative, unit[:, 0], side="right")
-        facet = np.minimum(facet, len(self._cumulative) - 1)
-        start = np.where(facet > 0, self._cumulative[facet - 1], 0.0)
-        t = np.clip((unit[:, 0] - start) / (self._cumulative[facet] - start), 0.0, 1.0)
+        ends = self._ends
+        facet = np.searchsorted(ends[1:-1], unit[:, 0], side="right")
+        start, end = ends[facet], ends[facet + 1]
+        t = np.clip((unit[:, 0] - start) / (end - start), 0.0, 1.0)
         if self.corners.shape[1] == 2:
             barycentric = np.stack([1 - t, t], axis=1)
         else:
@@ -137,7 +138,7 @@ class Facets:
             incoming, outgoing = self.corner_normals[:, 1], self.corner_normals[:, 0]
         is_break = np.sum(np.roll(incoming, 1, axis=0) * outgoing, axis=1) < _SMOOTH_COSINE
         is_break |= np.any(self.corners[:, 0] != np.roll(self.corners[:, 1], 1, axis=0), axis=1)
-        return np.concatenate([[0.0], self._cumulative[:-1]])[is_break, None]
+        return self._ends[:-1][is_break, None]
 
     def contains(self, points: Points) -> Bool[np.ndarray, " n"]:
         """Return whether the facets enclose points.

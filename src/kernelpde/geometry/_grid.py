@@ -81,10 +81,8 @@ def make_grid(
     expected = f"at least 2 for each of {len(free)} free coordinates"
     require(is_valid, "A grid", "the resolution", expected, counts)
     bounds = bounding_box(regions)[[coordinates.index(name) for name in free]]
-    axes = {
-        name: np.linspace(low, high, count)
-        for name, (low, high), count in zip(free, bounds, per_axis, strict=True)
-    }
+    lines = [np.linspace(low, high, per_axis[i]) for i, (low, high) in enumerate(bounds)]
+    axes = {name: lines[i] for i, name in enumerate(free)}
     inside = _inside_any(regions, _grid_points(coordinates, axes, fixed))
     return Grid(coordinates, axes, fixed, inside.reshape(per_axis))
 

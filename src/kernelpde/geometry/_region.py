@@ -37,6 +37,16 @@ class AbstractRegion(abc.ABC):
         """Return the patches that form the region; none for point clouds and averages."""
         return ()
 
+    def restrict_time(self, start: float, end: float) -> "AbstractRegion":
+        """Return the part of the region in a time window."""
+        del start, end
+        raise InputError(f"The region {self.name!r} has no part in a time window.")
+
+    def with_size_field(self, size_field: SizeField) -> "AbstractRegion":
+        """Return the region with points spaced by a size field; finite regions are unchanged."""
+        del size_field
+        return self
+
     def __or__(self, region: "AbstractRegion") -> "PatchUnion":
         return union([self, region])
 
@@ -73,6 +83,9 @@ class Patch(AbstractRegion):
 
     def as_patches(self):
         return (self,)
+
+    def with_size_field(self, size_field):
+        return replace(self, size_field=size_field)
 
     @property
     def has_normals(self):
@@ -232,6 +245,10 @@ class PatchUnion(AbstractRegion):
     def as_patches(self):
         return self.patches
 
+    def with_size_field(self, size_field):
+        patches = tuple(patch.with_size_field(size_field) for patch in self.patches)
+        return replace(self, patches=patches)
+
     @property
     def has_normals(self):
         return all(patch.has_normals for patch in self.patches)
@@ -310,11 +327,6 @@ def check_regions(
         )
     for region in regions:
         check_instance(caller, "every entry", region, kinds, f"a region such as {example}")
-
-
-def check_given_count(region: AbstractRegion, count: int | None, size: int) -> None:
-    """Check that a requested number of points is the size of a finite set, or `None`."""
-    require(count in (None, size), region.name, "count", f"{size}, or left out", count)
 
 
 def _check_request(region: AbstractRegion, count: int | None, rng: np.random.Generator) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int, Shaped
+from jaxtyping import Bool, Float, Int, Shaped
 
 from kernelpde.checking import check_name
 from kernelpde.errors import InputError
@@ -26,7 +26,7 @@ class RegionSample(NamedTuple):
     normals: Points | None = None
     weights: Float[np.ndarray, "_ _"] | None = None
 
-    def select(self, rows: Int[np.ndarray, " k"]) -> "RegionSample":
+    def select(self, rows: Int[np.ndarray, " k"] | Bool[np.ndarray, " n"]) -> "RegionSample":
         """Return a subset of the points."""
         normals = None if self.normals is None else self.normals[rows]
         return RegionSample(self.points[rows], normals)

@@ -1,8 +1,9 @@
 """Checks of arguments. Each raises an `InputError` that names the argument and the expectation."""
 
+import contextlib
 import difflib
 import operator
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from numbers import Real
 from typing import Any
 
@@ -27,6 +28,15 @@ def require(
     """Raise an `InputError` unless a condition on an argument holds."""
     if not condition:
         raise input_error(caller, name, expected, value, advice)
+
+
+@contextlib.contextmanager
+def requires_extra(caller: str, extra: str) -> Iterator[None]:
+    """Convert a failed import of an optional package to an `InputError` that names the extra."""
+    try:
+        yield
+    except ImportError as error:
+        raise InputError(f"{caller} needs an extra: pip install 'kernelpde[{extra}]'.") from error
 
 
 def format_value(value: Any) -> str:

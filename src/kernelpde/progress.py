@@ -14,11 +14,12 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from kernelpde.errors import InputError
+from kernelpde.checking import requires_extra
 from kernelpde.io import prepare_write
 from kernelpde.learning import LearningRecord
 from kernelpde.solution import SolveRecord
 
+Record: TypeAlias = SolveRecord | LearningRecord
 Callback: TypeAlias = Callable[[Any], None]
 
 _MIN_INTERVAL = 0.2
@@ -28,24 +29,18 @@ _MIN_INTERVAL = 0.2
 def combine(*callbacks: Callback) -> Callback:
     """Combine callbacks into one that calls them in order."""
 
-    def call(record: SolveRecord | LearningRecord) -> None:
+    def call(record: Record) -> None:
         for callback in callbacks:
             callback(record)
 
     return call
 
 
-def record_to_dict(record: SolveRecord | LearningRecord) -> dict[str, Any]:
+def record_to_dict(record: Record) -> dict[str, Any]:
     """Convert a record to JSON-serializable values."""
-    fields = {"kind": "solve" if isinstance(record, SolveRecord) else "learn"}
-    fields |= dataclasses.asdict(record)
+    fields = {"kind": record.kind} | dataclasses.asdict(record)
     fields.pop("theta", None)
     return fields
-
-
-def _is_step(record: SolveRecord | LearningRecord) -> bool:
-    """Return whether a record is a completed step, not a single evaluation of the loss."""
-    return isinstance(record, SolveRecord) or record.step_length is not None
 
 
 class Live:
@@ -65,12 +60,13 @@ class Live:
         self._start_time, self._last_update = time.perf_counter(), -1.0
         self._handle: Any = None
 
-    def __call__(self, record: SolveRecord | LearningRecord) -> None:
+    def __call__(self, record: Record) -> None:
         elapsed = time.perf_counter() - self._start_time
-        phase = "solving" if isinstance(record, SolveRecord) else "learning"
+        phase = {"solve": "solving", "learn": "learning"}[record.kind]
         text = f"{elapsed:.0f} s  {phase}  {format_record(record)}"
-        is_step = _is_step(record)
-        if "ipykernel" in sys.modules and (is_step or elapsed - self._last_update > _MIN_INTERVAL):
+        if "ipykernel" in sys.modules and (
+            record.is_step or elapsed - self._last_update > _MIN_INTERVAL
+        ):
             self._last_update = elapsed
             from IPython.display import Pretty, display
 
@@ -78,7 +74,7 @@ class Live:
                 self._handle = display(Pretty(text), display_id=True)
             else:
                 self._handle.update(Pretty(text))
-        elif is_step and sys.stderr.isatty():
+        elif record.is_step and sys.stderr.isatty():
             print(text, file=sys.stderr)
 
 
@@ -94,7 +90,7 @@ class JSONLines:
         with prepare_write(path) as self.path:
             pass
 
-    def __call__(self, record: SolveRecord | LearningRecord) -> None:
+    def __call__(self, record: Record) -> None:
         with prepare_write(self.path) as path, open(path, "a") as file:
             file.write(json.dumps(record_to_dict(record)) + "\n")
 
@@ -112,8 +108,8 @@ class Logging:
         self.logger = logging.getLogger("kernelpde") if logger is None else logger
         self.level = level
 
-    def __call__(self, record: SolveRecord | LearningRecord) -> None:
-        if _is_step(record):
+    def __call__(self, record: Record) -> None:
+        if record.is_step:
             self.logger.log(self.level, "%s", format_record(record))
 
 
@@ -128,21 +124,17 @@ class TensorBoard:
     """
 
     def __init__(self, directory: str | Path):
-        try:
+        with requires_extra("TensorBoard", "tensorboard"):
             from tensorboardX import SummaryWriter
-        except ImportError as error:  # pragma: no cover
-            raise InputError(
-                "TensorBoard needs an extra: pip install 'kernelpde[tensorboard]'."
-            ) from error
         self.writer = SummaryWriter(str(directory))
         self.evaluations = 0
 
-    def __call__(self, record: SolveRecord | LearningRecord) -> None:
+    def __call__(self, record: Record) -> None:
         if isinstance(record, LearningRecord):
             self.evaluations += 1
             if np.isfinite(record.loss):
                 self.writer.add_scalar("loss", record.loss, self.evaluations)
-            if record.step_length is None:
+            if not record.is_step:
                 return
             for name, value in scalar_hyperparameters(record).items():
                 self.writer.add_scalar(f"hyperparameters/{name}", value, record.step)
@@ -167,12 +159,14 @@ def scalar_hyperparameters(record: LearningRecord) -> dict[str, float]:
             elif values.size <= 3:
                 scalars |= {f"{label}{k + 1}": float(v) for k, v in enumerate(values)}
             else:
-                scalars[f"{label}.min"] = float(values.min())
-                scalars[f"{label}.max"] = float(values.max())
+                scalars |= {
+                    f"{label}.min": float(values.min()),
+                    f"{label}.max": float(values.max()),
+                }
     return scalars
 
 
-def format_record(record: SolveRecord | LearningRecord) -> str:
+def format_record(record: Record) -> str:
     """Format a record as one line of text."""
     residuals = "  ".join(f"{name} {rms:.2e}" for name, rms in record.residuals.items())
     if isinstance(record, SolveRecord):
@@ -180,9 +174,8 @@ def format_record(record: SolveRecord | LearningRecord) -> str:
         if record.step_length != 1 or record.damping:
             text += f"  length {record.step_length:.3g} damping {record.damping:.0e}"
         return text
-    values = "  ".join(
-        f"{name} {value:.4g}" for name, value in scalar_hyperparameters(record).items()
-    )
+    scalars = scalar_hyperparameters(record)
+    values = "  ".join(f"{name} {value:.4g}" for name, value in scalars.items())
     change = "" if record.change is None else f"  change {record.change:.1e}"
     return (
         f"step {record.step}: {record.factorizations} factorizations  loss {record.loss:.2e}  "

@@ -34,8 +34,8 @@ def points_per_condition(problem: Problem, points_per_axis: float) -> dict[str, 
 
 def _graded_spacing(problem: Problem, points_per_axis: float) -> float:
     """Return the spacing of graded points relative to the size field; zero without grading."""
-    patches = [p for c in problem.conditions for p in as_patches(c.region)]
-    integrals = [density_integral(p) for p in patches if p.is_interior and p.size_field is not None]
+    patches = as_patches(*[condition.region for condition in problem.conditions])
+    integrals = [density_integral(p) for p in patches if p.is_interior and p.is_graded]
     dimension = len(problem.space.coordinates)
     return max(integrals, default=0.0) ** (1.0 / dimension) / points_per_axis
 
@@ -43,7 +43,7 @@ def _graded_spacing(problem: Problem, points_per_axis: float) -> float:
 def _count(patch: Patch, points_per_axis: float, spacing: float) -> int:
     """Return the number of points of one patch."""
     dimension = patch.parameter_dim
-    if patch.size_field is not None and dimension > 0 and not patch.is_interior:
+    if patch.is_graded and not patch.is_interior:
         return max(2, round(_BOUNDARY_DENSITY * density_integral(patch) / spacing**dimension))
     density = float(np.clip(patch.fraction(), 0.05, 1.0))
     if patch.is_interior:

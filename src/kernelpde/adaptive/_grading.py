@@ -15,16 +15,8 @@ import jax
 import numpy as np
 from jaxtyping import Array
 
-from kernelpde.geometry import (
-    AbstractRegion,
-    GradingCenters,
-    Patch,
-    PatchUnion,
-    SizeField,
-    bounding_box,
-    find_grading_centers,
-)
-from kernelpde.kernels import AbstractKernel, AbstractRadial, Gibbs, SizeFieldLengthscale
+from kernelpde.geometry import GradingCenters, SizeField, bounding_box, find_grading_centers
+from kernelpde.kernels import AbstractRadial, Gibbs, SizeFieldLengthscale
 from kernelpde.problem import Condition, Problem
 
 _MIN_SIZE_FACTOR = 0.1
@@ -49,7 +41,7 @@ def grade_problem(problem: Problem, centers: GradingCenters, accuracy: float) ->
     derivatives, so that they have the same magnitude at every scale.
     """
     box = bounding_box([condition.region for condition in problem.conditions])
-    extents = box[:, 1] - box[:, 0]
+    extents = np.ptp(box, axis=1)
     if np.ptp(extents) < 0.01 * extents.max():
         lengths = extents[:1]
     elif extents.max() < _SAME_UNIT_RATIO * extents.min():
@@ -61,18 +53,17 @@ def grade_problem(problem: Problem, centers: GradingCenters, accuracy: float) ->
     radii = np.maximum(_MIN_SIZE_FACTOR * accuracy, centers.radii / lengths.min())
     size_field = SizeField.from_centers(centers.points, radii, box)
 
-    def grade_kernel(kernel: AbstractKernel) -> AbstractKernel:
-        if not isinstance(kernel, AbstractRadial):
-            return kernel
-        return Gibbs(SizeFieldLengthscale(lengths, size_field))
-
+    graded_kernel = Gibbs(SizeFieldLengthscale(lengths, size_field))
     conditions = [
         _grade_condition(
             condition, max((term.order for term in residual.terms), default=0), size_field
         )
         for condition, residual in zip(problem.conditions, problem.residuals, strict=True)
     ]
-    kernels = [grade_kernel(field.kernel) for field in problem.fields]
+    kernels = [
+        graded_kernel if isinstance(field.kernel, AbstractRadial) else field.kernel
+        for field in problem.fields
+    ]
     return problem.with_conditions(conditions).with_kernels(kernels)
 
 
@@ -80,14 +71,8 @@ def _grade_condition(condition: Condition, order: int, size_field: SizeField) ->
     residual = condition.residual
     if order:
         residual = _ScaledResidual(residual, size_field, order)
-    return replace(condition, region=_grade_region(condition.region, size_field), residual=residual)
-
-
-def _grade_region(region: AbstractRegion, size_field: SizeField) -> AbstractRegion:
-    if isinstance(region, PatchUnion):
-        patches = tuple(replace(patch, size_field=size_field) for patch in region.patches)
-        return replace(region, patches=patches)
-    return replace(region, size_field=size_field) if isinstance(region, Patch) else region
+    region = condition.region.with_size_field(size_field)
+    return replace(condition, region=region, residual=residual)
 
 
 @dataclass(frozen=True, eq=False)

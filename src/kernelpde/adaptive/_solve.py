@@ -113,24 +113,12 @@ def solve(
     (True, True)
     ```
     """
+    settings = _LevelSettings(seed, sampling, solver, linear_solver, max_steps, callback)
     if accuracy is None:
-        return solve_at_points(
-            problem,
-            points,
-            inputs=inputs,
-            start=start,
-            seed=seed,
-            sampling=sampling,
-            solver=solver,
-            linear_solver=linear_solver,
-            max_steps=max_steps,
-            throw=throw,
-            callback=callback,
-        )
+        options = settings._asdict()
+        return solve_at_points(problem, points, inputs=inputs, start=start, throw=throw, **options)
     target = Accuracy.from_value(accuracy)
     problem, start = check_arguments(problem, target, points, inputs, start)
-    final = FinalSolve(linear_solver=linear_solver, max_steps=max_steps)
-    settings = _LevelSettings(Bilevel(solver=solver, final=final), seed, sampling, callback)
     solution = _solve_adaptively(problem, target, settings, start)
     if throw and not solution.converged:
         raise SolveError(str(solution), solution)
@@ -140,10 +128,16 @@ def solve(
 class _LevelSettings(NamedTuple):
     """Settings that all levels share."""
 
-    method: Bilevel
     seed: int
     sampling: str
+    solver: NonlinearSolver | None
+    linear_solver: LinearSolver | None
+    max_steps: int
     callback: Callable[[Any], None] | None
+
+    def solve(self, problem: Problem, points: Points, start: Start | None) -> Solution:
+        """Solve with the current kernels."""
+        return solve_at_points(problem, points, start=start, throw=False, **self._asdict())
 
 
 @dataclass
@@ -253,25 +247,22 @@ def _solve_level(
     start: Start | None,
     is_first: bool,
 ) -> Solution:
-    """Learn the kernels and solve, or solve only.
+    """Learn the kernels at points and solve, or solve only, with `solve_counts` points.
 
-    **Arguments:**
-
-    - `points`: points to learn with.
-    - `solve_counts`: if given, solve only, with these numbers of points.
-    - `is_first`: whether to compare several lengthscales.
+    The first level compares several lengthscales.
     """
     if solve_counts is not None:
-        solution = _solve_only(problem, solve_counts, start, settings)
+        solution = settings.solve(problem, solve_counts, start)
         if is_first:
             return solution
         return shorten_until_resolved(
-            solution, lambda shorter, s: _solve_only(shorter, s.point_sets, s, settings)
+            solution, lambda shorter, s: settings.solve(shorter, s.point_sets, s)
         )
+    final = FinalSolve(linear_solver=settings.linear_solver, max_steps=settings.max_steps)
     result = learn(
         problem,
         points,
-        method=replace(settings.method, multistart=is_first),
+        method=Bilevel(solver=settings.solver, multistart=is_first, final=final),
         start=start,
         seed=settings.seed,
         sampling=settings.sampling,
@@ -283,24 +274,6 @@ def _solve_level(
         for record in result.solution.history:
             settings.callback(record)
     return result.solution
-
-
-def _solve_only(
-    problem: Problem, points: Points, start: Start | None, settings: _LevelSettings
-) -> Solution:
-    """Solve with the current kernels."""
-    return solve_at_points(
-        problem,
-        points,
-        start=start,
-        seed=settings.seed,
-        sampling=settings.sampling,
-        solver=settings.method.solver,
-        linear_solver=settings.method.final.linear_solver,
-        max_steps=settings.method.final.max_steps,
-        throw=False,
-        callback=settings.callback,
-    )
 
 
 def _error(solution: Solution, target: Accuracy) -> float:

@@ -7,13 +7,18 @@ interrupted. Each command imports its modules itself, so that `--help` does not 
 import json
 import logging
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, TypeVar
 
 import typer
+from typer import Argument, Option
 
 from kernelpde import __version__
 from kernelpde.errors import InputError
+
+_Content = TypeVar("_Content")
+_Number = TypeVar("_Number", int, float)
 
 app = typer.Typer(
     help="Nonlinear PDEs with Gaussian processes that learn their own kernel.",
@@ -22,21 +27,28 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object, also for errors.")]
-Out = Annotated[Path | None, typer.Option(help="Directory for the results; created if missing.")]
-Seed = Annotated[int, typer.Option(help="Random seed for points, data and weights.")]
+Json = Annotated[bool, Option("--json", help="Print one JSON object, also for errors.")]
+Out = Annotated[Path | None, Option(help="Directory for the results; created if missing.")]
+Seed = Annotated[int, Option(help="Random seed for points, data and weights.")]
 Source = Annotated[
-    str, typer.Argument(metavar="NAME|FILE.py", help="Name of a gallery problem, or a Python file.")
+    str, Argument(metavar="NAME|FILE.py", help="Name of a gallery problem, or a Python file.")
 ]
-Results = Annotated[
-    Path, typer.Argument(metavar="DIR|FILE", help="Directory of --out, or a file in it.")
-]
-At = Annotated[list[str] | None, typer.Option(help="COORDINATE=VALUE of a slice; may be repeated.")]
+Results = Annotated[Path, Argument(metavar="DIR|FILE", help="Directory of --out, or a file in it.")]
+At = Annotated[list[str] | None, Option(help="COORDINATE=VALUE of a slice; may be repeated.")]
 Points = Annotated[
-    list[str] | None, typer.Option(help="Number of points, CONDITION=COUNT; may be repeated.")
+    list[str] | None, Option(help="Number of points, CONDITION=COUNT; may be repeated.")
 ]
-Rows = Annotated[int | None, typer.Option(help="Number of rows: residuals times points.")]
-Resolution = Annotated[int | None, typer.Option(help="Points along each coordinate.")]
+Learn = Annotated[
+    bool | None,
+    Option(
+        "--learn/--no-learn",
+        help="Learn the kernel hyperparameters before solving. Default: on, except with --accuracy "
+        "or time windows.",
+        show_default=False,
+    ),
+]
+Rows = Annotated[int | None, Option(help="Number of rows: residuals times points.")]
+Resolution = Annotated[int | None, Option(help="Points along each coordinate.")]
 
 
 def _show_version(is_set: bool) -> bool:
@@ -48,10 +60,10 @@ def _show_version(is_set: bool) -> bool:
 
 @app.callback()
 def _root(
-    verbose: Annotated[bool, typer.Option("--verbose", help="Log every step.")] = False,
+    verbose: Annotated[bool, Option("--verbose", help="Log every step.")] = False,
     version: Annotated[
         bool,
-        typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version."),
+        Option("--version", callback=_show_version, is_eager=True, help="Print the version."),
     ] = False,
 ) -> None:
     """Nonlinear PDEs with Gaussian processes that learn their own kernel."""
@@ -64,49 +76,31 @@ def _root(
 @app.command()
 def solve(
     source: Source,
-    learn: Annotated[
-        bool | None,
-        typer.Option(
-            "--learn/--no-learn",
-            help="Learn the kernel hyperparameters before solving. Default: on, except with "
-            "--accuracy or time windows.",
-            show_default=False,
-        ),
-    ] = None,
+    learn: Learn = None,
     accuracy: Annotated[
-        float | None,
-        typer.Option(help="Target relative error. Selects points and kernel automatically."),
+        float | None, Option(help="Target relative error. Selects points and kernel automatically.")
     ] = None,
     points: Points = None,
     seed: Seed = 0,
     out: Out = None,
     lengthscale: Annotated[
-        float | None, typer.Option(help="Lengthscale of the kernel, the initial one of learning.")
+        float | None, Option(help="Lengthscale of the kernel, the initial one of learning.")
     ] = None,
-    kernels: Annotated[str | None, typer.Option(help="File of initial hyperparameters.")] = None,
-    save_kernels: Annotated[
-        str | None, typer.Option(help="File to save the hyperparameters to.")
-    ] = None,
-    optimizer: Annotated[
-        str, typer.Option(help="default, or adam for the published algorithm.")
-    ] = "default",
+    kernels: Annotated[str | None, Option(help="File of initial hyperparameters.")] = None,
+    save_kernels: Annotated[str | None, Option(help="File for the final hyperparameters.")] = None,
+    optimizer: Annotated[str, Option(help="default, or adam (the paper).")] = "default",
     max_steps: Annotated[
         int | None,
-        typer.Option(help="Maximum number of learning steps, or of solver steps with --no-learn."),
+        Option(help="Maximum number of learning steps, or of solver steps with --no-learn."),
     ] = None,
     sampling: Annotated[
-        str | None,
-        typer.Option(help="Points: halton, sobol, poisson, grid, or uniform (the paper)."),
+        str | None, Option(help="Points: halton, sobol, poisson, grid, or uniform (the paper).")
     ] = None,
-    method: Annotated[str, typer.Option(help="Gauss-Newton: damped or plain.")] = "damped",
+    method: Annotated[str, Option(help="Gauss-Newton: damped or plain.")] = "damped",
     nugget: Annotated[
-        float | None,
-        typer.Option(
-            help="Nugget relative to the diagonal of the Gram matrix. Default: 1e-12, with data "
-            "1e-10."
-        ),
+        float | None, Option(help="Relative nugget. Default: 1e-12, with data 1e-10.")
     ] = None,
-    refinement: Annotated[int, typer.Option(help="Sweeps of iterative refinement.")] = 2,
+    refinement: Annotated[int, Option(help="Sweeps of iterative refinement.")] = 2,
     as_json: Json = False,
 ) -> None:
     """Learn the kernel, solve the problem, and compare with its reference if there is one.
@@ -119,7 +113,7 @@ def solve(
 
     job = Job(
         source=source,
-        learning=learn,
+        learn=learn,
         lengthscale=lengthscale,
         optimizer=optimizer,
         seed=seed,
@@ -139,7 +133,7 @@ def solve(
 def resume(
     results: Results,
     max_steps: Annotated[
-        int | None, typer.Option(help="New maximum number of steps, to extend a finished run.")
+        int | None, Option(help="New maximum number of steps, to extend a finished run.")
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -155,7 +149,7 @@ def plot(
     at: At = None,
     out: Out = None,
     resolution: Resolution = None,
-    animate: Annotated[bool, typer.Option("--animate", help="Also write a GIF over time.")] = False,
+    animate: Annotated[bool, Option("--animate", help="Also write a GIF over time.")] = False,
     as_json: Json = False,
 ) -> None:
     """Plot a saved solution: fields, errors, standard deviations, residuals, lengthscales.
@@ -164,78 +158,72 @@ def plot(
     """
     from kernelpde.cli._results import plot_saved
 
-    _print_paths(plot_saved(results, out, _parse_slice(at), resolution, animate), as_json)
+    fixed = _parse_slice(at)
+    written = plot_saved(results, out, at=fixed, resolution=resolution, animate=animate)
+    _print_paths(written, as_json)
 
 
 @app.command(name="export")
 def write_export(
     results: Results,
-    target: Annotated[Path, typer.Argument(help="File name, ending in .npz, .csv, .nc or .vtu.")],
+    target: Annotated[Path, Argument(help="File name, ending in .npz, .csv, .nc or .vtu.")],
     at: At = None,
     resolution: Resolution = None,
     as_json: Json = False,
 ) -> None:
     """Export a saved solution for other programs."""
-    from kernelpde.cli._results import export_saved
+    from kernelpde.cli._results import load_saved, write_fields
 
-    path = export_saved(results, target, _parse_slice(at), resolution)
-    typer.echo(json.dumps({"written": str(path)}) if as_json else f"{path}")
+    _, solution, _ = load_saved(results)
+    path = write_fields(solution, target, _parse_slice(at), resolution)
+    _print_result({"written": str(path)}, lambda result: typer.echo(result["written"]), as_json)
 
 
 @app.command()
 def examples(
-    group: Annotated[str | None, typer.Option(help="Only this group.")] = None,
+    group: Annotated[str | None, Option(help="Only this group.")] = None,
     as_json: Json = False,
 ) -> None:
     """List the problems of the gallery."""
-    from kernelpde.cli._examples import print_examples
+    from kernelpde.cli._examples import list_examples, print_examples
 
-    print_examples(group, as_json)
+    _print_result(list_examples(group), print_examples, as_json)
 
 
 @app.command()
 def doctor(rows: Rows = None, as_json: Json = False) -> None:
     """Report devices, precision and versions; with --rows, the memory and time of a system."""
-    from kernelpde.cli._doctor import diagnose, print_diagnosis
+    from kernelpde.cli._machine import diagnose, print_diagnosis
 
     facts = diagnose(rows)
-    if as_json:
-        typer.echo(json.dumps(facts))
-    else:
-        print_diagnosis(facts)
+    _print_result(facts, print_diagnosis, as_json)
     raise typer.Exit(1 if facts.get("estimate", {}).get("fits") is False else 0)
 
 
 @app.command()
 def bench(
-    rows: Annotated[int, typer.Option(help="Number of rows.")] = 1200,
+    rows: Annotated[int, Option(help="Number of rows.")] = 1200,
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
     """Time a solve and a learning step on this machine, relative to one LAPACK Cholesky."""
-    from kernelpde.cli._bench import print_benchmark, run_benchmark
+    from kernelpde.cli._machine import print_benchmark, run_benchmark
 
-    times = run_benchmark(rows, seed)
-    if as_json:
-        typer.echo(json.dumps(times))
-    else:
-        print_benchmark(times)
+    _print_result(run_benchmark(rows, seed), print_benchmark, as_json)
 
 
 @app.command(name="reproduce")
 def run_reproduce(
     names: Annotated[
         list[str] | None,
-        typer.Argument(
+        Argument(
             metavar="[NAME]...",
             help="One or more of sensitivity, elliptic, elliptic-additive, schrodinger, "
             "gray-scott, eikonal, burgers, darcy.",
         ),
     ] = None,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="Fewer points: minutes instead of hours.")
-    ] = False,
-    out: Annotated[Path, typer.Option(help="Directory for results and report.")] = Path("results"),
+    quick: Annotated[bool, Option("--quick", help="Fewer points: minutes, not hours.")] = False,
+    out: Annotated[Path, Option(help="Directory for results and report.")] = Path("results"),
     as_json: Json = False,
 ) -> None:
     """Compute the tables of the paper and compare them with the published figures.
@@ -244,23 +232,32 @@ def run_reproduce(
     """
     from kernelpde.reproduce import reproduce
 
-    written = reproduce(
-        names or (), quick=quick, out=out, log=lambda text: typer.echo(text, err=True)
-    )
-    _print_paths(written, as_json)
+    def print_progress(text: str) -> None:
+        typer.echo(text, err=True)
+
+    _print_paths(reproduce(names or (), quick=quick, out=out, log=print_progress), as_json)
 
 
 def _print_paths(paths: list[Path], as_json: bool) -> None:
     names = [str(path) for path in paths]
-    typer.echo(json.dumps(names) if as_json else "\n".join(names))
+    _print_result(names, lambda names: typer.echo("\n".join(names)), as_json)
 
 
-def _parse_slice(at: list[str] | None) -> dict[str, Any]:
+def _print_result(content: _Content, print_text: Callable[[_Content], None], as_json: bool) -> None:
+    if as_json:
+        typer.echo(json.dumps(content))
+    else:
+        print_text(content)
+
+
+def _parse_slice(at: list[str] | None) -> dict[str, float]:
     return _parse_pairs(at, float, "COORDINATE=VALUE", "z=0.5")
 
 
-def _parse_pairs(pairs: list[str] | None, kind: type, form: str, example: str) -> dict[str, Any]:
-    values = {}
+def _parse_pairs(
+    pairs: list[str] | None, kind: Callable[[str], _Number], form: str, example: str
+) -> dict[str, _Number]:
+    values: dict[str, _Number] = {}
     for pair in pairs or []:
         name, _, value = pair.partition("=")
         try:

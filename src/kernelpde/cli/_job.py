@@ -42,6 +42,11 @@ _MAX_ESTIMATE_ROWS = 10_000
 """Largest number of rows for which errors are estimated by default. An estimate costs as much as
 the solve."""
 
+_SOLUTION_FACTS = (
+    "residuals test_residuals nugget condition_number num_steps converged message".split()
+)
+"""Attributes of solutions in reports."""
+
 _MAX_STEPS = 50
 """Default for the maximum number of Gauss-Newton steps."""
 
@@ -51,24 +56,10 @@ _FINAL_SEED_OFFSET = 10_000
 
 @dataclasses.dataclass(frozen=True)
 class Job:
-    """Settings of a run. They are stored in the files of the run.
-
-    **Attributes:**
-
-    - `source`: gallery name or Python file.
-    - `learning`: learn the kernel before solving; `None` for the default of the problem.
-    - `lengthscale`: initial lengthscale of the kernel.
-    - `optimizer`: `"default"` or `"adam"`.
-    - `seed`, `points`, `sampling`: seed, numbers and distribution of the points.
-    - `nugget`, `refinement`: nugget and refinement sweeps of the linear solver.
-    - `method`: Gauss-Newton method, `"damped"` or `"plain"`.
-    - `max_steps`: maximum number of learning steps, or of Gauss-Newton steps without learning.
-    - `kernels`: file with initial hyperparameters.
-    - `accuracy`: relative error for which points and kernel are selected.
-    """
+    """Settings of a run, the options of `kernelpde solve`. They are stored in its files."""
 
     source: str
-    learning: bool | None = None
+    learn: bool | None = None
     lengthscale: float | None = None
     optimizer: str = "default"
     seed: int = 0
@@ -82,7 +73,7 @@ class Job:
     accuracy: float | None = None
 
     def __post_init__(self):
-        if self.accuracy is not None and (self.learning or self.points):
+        if self.accuracy is not None and (self.learn or self.points):
             raise InputError(
                 "--accuracy selects points and kernel: omit --learn and --points, or --accuracy."
             )
@@ -112,11 +103,9 @@ class Job:
         return dataclasses.replace(example, problem=load_kernels(self.kernels, example.problem))
 
     def with_default_learning(self, example: Example) -> "Job":
-        """Replace `learning=None` by the default of the problem."""
-        if self.learning is not None:
-            return self
+        """Replace `learn=None` by the default of the problem."""
         default = self.accuracy is None and example.num_windows == 1
-        return dataclasses.replace(self, learning=default)
+        return dataclasses.replace(self, learn=default if self.learn is None else self.learn)
 
     def settings(self, example: Example) -> dict[str, Any]:
         """Return the arguments that `solve` and `march` share."""
@@ -135,15 +124,9 @@ class Job:
 
 @dataclasses.dataclass(frozen=True)
 class JobResult:
-    """Result of a job.
+    """Solution of the problem of a job, or of all its time windows, and its report.
 
-    **Attributes:**
-
-    - `example`: problem with its references.
-    - `solution`: solution, or the solutions of all time windows.
-    - `report`: content of `report.json`.
-    - `learned`: result of learning, if the kernel was learned.
-    - `posterior`: posterior, if the problem has data and the solution converged.
+    `learned` is `None` without learning, and `posterior` without data or convergence.
     """
 
     example: Example
@@ -156,28 +139,18 @@ class JobResult:
 def run_job(
     job: Job, example: Example, display: ProgressDisplay, out: Path | None = None
 ) -> JobResult:
-    """Solve or learn.
-
-    **Arguments:**
-
-    - `job`: settings.
-    - `example`: problem of the job.
-    - `display`: progress display.
-    - `out`: directory for checkpoint, records and solution.
-    """
+    """Solve or learn; `out` is the directory for checkpoint, records and solution."""
     if example.num_windows > 1:
         return run_windows(job, example, display, out)
     start_time = time.perf_counter()
     counts = {**example.points, **job.points}
     has_data = bool(data_conditions(example.problem))
-    callbacks: list[Callback] = [Logging(), display]
-    if out is not None:
-        callbacks.append(JSONLines(out / "records.jsonl"))
-    callback = combine(*callbacks)
-    default_steps = (80 if has_data else 30) if job.learning else _MAX_STEPS
+    records = [] if out is None else [JSONLines(out / "records.jsonl")]
+    callback = combine(Logging(), display, *records)
+    default_steps = (80 if has_data else 30) if job.learn else _MAX_STEPS
     display.max_steps = job.max_steps or default_steps
     learned = None
-    if job.learning:
+    if job.learn:
         learned = _run_learn(job, example, counts, callback, out)
         solution = learned.solution
     else:
@@ -200,28 +173,28 @@ def run_job(
             "converged": learned.converged,
             "message": learned.message,
         }
-    solution_posterior = posterior(solution) if has_data and solution.converged else None
-    if solution_posterior is not None:
-        report |= _summarize_posterior(solution_posterior, example)
+    uncertainty = posterior(solution) if has_data and solution.converged else None
+    if uncertainty is not None:
+        report |= _summarize_posterior(uncertainty, example)
     seconds = time.perf_counter() - start_time - display.compilation
     report["seconds"] = {"compile": display.compilation, "run": seconds}
     if out is not None:
         display.set_status("writing")
         save_solution(out / SOLUTION, solution, job.metadata())
-    return JobResult(example, solution, report, learned, solution_posterior)
+    return JobResult(example, solution, report, learned, uncertainty)
 
 
 def run_windows(
     job: Job, example: Example, display: ProgressDisplay, out: Path | None = None
 ) -> JobResult:
     """Solve in successive time windows; windows stored in `out` are loaded."""
-    unsupported = {
+    is_set = {
         "--accuracy": job.accuracy is not None,
         "--optimizer": job.optimizer != "default",
-        "--max-steps": job.max_steps is not None and not job.learning,
+        "--max-steps": job.max_steps is not None and not job.learn,
     }
-    if any(unsupported.values()):
-        options = " and ".join(name for name, is_set in unsupported.items() if is_set)
+    options = " and ".join(name for name in is_set if is_set[name])
+    if options:
         raise InputError(
             f"{example.name} is solved in {example.num_windows} time windows, which do not support "
             f"{options}. Omit the option, or call kernelpde.solve."
@@ -234,7 +207,7 @@ def run_windows(
         example.problem,
         example.num_windows,
         {**example.points, **job.points},
-        learning={"max_steps": job.max_steps} if job.learning else None,
+        learning={"max_steps": job.max_steps} if job.learn else None,
         callback=show_window,
         checkpoint=out,
         **job.settings(example),
@@ -258,35 +231,25 @@ def write_json(path: Path, content: Mapping[str, Any]) -> None:
 
 
 def _run_learn(
-    job: Job,
-    example: Example,
-    counts: Mapping[str, int],
-    callback: Callback,
-    out: Path | None,
+    job: Job, example: Example, counts: Mapping[str, int], callback: Callback, out: Path | None
 ) -> LearningResult:
     settings = job.settings(example)
-    linear_solver = settings["linear_solver"]
-    final = FinalSolve(counts, job.seed + _FINAL_SEED_OFFSET, linear_solver)
-    if data_conditions(example.problem):
-        final = FinalSolve(None, job.seed + _FINAL_SEED_OFFSET, None)
-    method = Bilevel(solver=LevenbergMarquardt(), tolerance=1e-3, final=final)
-    validation = None
+    linear_solver, seed = settings["linear_solver"], job.seed + _FINAL_SEED_OFFSET
+    has_data = bool(data_conditions(example.problem))
+    final = FinalSolve(None, seed, None) if has_data else FinalSolve(counts, seed, linear_solver)
+    method, validation = Bilevel(solver=LevenbergMarquardt(), tolerance=1e-3, final=final), None
     if job.optimizer == "adam":
-        method = Bilevel(
-            optimizer=paper_adam(),
-            solver=GaussNewton(),
-            tolerance=0.0,
-            multistart=False,
-            final=final,
-        )
+        adam, solver = paper_adam(), GaussNewton()
+        method = Bilevel(adam, solver=solver, tolerance=0.0, multistart=False, final=final)
         only_equation = {name: 0.0 for name in counts if name != "equation"}
         validation = HeldOut(batch_size=200, weights=only_equation)
+    training = {
+        name: count * example.training.get(name, 1) // max(example.points.get(name, 1), 1)
+        for name, count in counts.items()
+    }
     return learn(
         example.problem,
-        {
-            name: count * example.training.get(name, 1) // max(example.points.get(name, 1), 1)
-            for name, count in counts.items()
-        },
+        training,
         validation=validation,
         method=method,
         linear_solver=Automatic(nugget=max(1e-10, linear_solver.nugget), refinement_sweeps=0),
@@ -318,30 +281,25 @@ def _report(
         },
         "errors": example.errors(solution),
         "estimated_errors": {field: error._asdict() for field, error in estimates.items()},
-        "residuals": solution.residuals,
-        "test_residuals": solution.test_residuals,
-        "nugget": solution.nugget,
-        "condition_number": solution.condition_number,
-        "num_steps": solution.num_steps,
-        "converged": solution.converged,
-        "message": solution.message,
+        **{name: getattr(solution, name) for name in _SOLUTION_FACTS},
         "linear_solver": solution.linear_solver_message,
         "versions": versions(),
     }
 
 
 def _summarize_posterior(posterior: Posterior, example: Example) -> dict[str, Any]:
+    parameters = {
+        name: {
+            "mean": estimate.mean,
+            "std": estimate.std,
+            "interval": estimate.interval(),
+            "truth": example.parameters.get(name),
+        }
+        for name, estimate in posterior.parameters.items()
+    }
     return {
         "chi_squared": posterior.chi_squared,
-        "parameters": {
-            name: {
-                "mean": estimate.mean,
-                "std": estimate.std,
-                "interval": estimate.interval(),
-                "truth": example.parameters.get(name),
-            }
-            for name, estimate in posterior.parameters.items()
-        },
+        "parameters": parameters,
         "std": {
             field: float(np.sqrt(np.mean(posterior[field].std(example.grid) ** 2)))
             for field in example.references

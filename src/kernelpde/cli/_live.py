@@ -10,8 +10,7 @@ from rich.live import Live
 from rich.spinner import Spinner
 from rich.text import Text
 
-from kernelpde.learning import LearningRecord
-from kernelpde.progress import format_record
+from kernelpde.progress import Record, format_record
 from kernelpde.solution import SolveRecord
 
 _COMPILE_EVENTS = "/jax/core/compile/"
@@ -21,22 +20,16 @@ _COMPILE_EVENTS = "/jax/core/compile/"
 class ProgressDisplay:
     """Current status and last record of a run, updated in place.
 
-    **Arguments:**
-
-    - `name`: name of the problem.
-    - `max_steps`: maximum number of steps, from which the remaining time is estimated.
-
-    **Attributes:**
-
-    - `compilation`: seconds that JAX has spent on tracing and compiling.
+    The remaining time is estimated from `max_steps`. `compilation` is the time in seconds that JAX
+    has spent on tracing and compiling.
     """
 
     def __init__(self, name: str, max_steps: int = 0):
         self.name, self.max_steps = name, max_steps
         self.compilation = 0.0
         self._start_time = time.perf_counter()
-        self._record: SolveRecord | LearningRecord | None = None
-        self._last_step: SolveRecord | LearningRecord | None = None
+        self._record: Record | None = None
+        self._last_step: Record | None = None
         self._first_step: tuple[int, float] | None = None
         self._evaluations = 0
         self._is_compiling = True
@@ -55,10 +48,10 @@ class ProgressDisplay:
             # Events mark the end of a phase: after the translation, compilation follows.
             self._is_compiling = event.endswith("to_mlir_module_duration")
 
-    def __call__(self, record: SolveRecord | LearningRecord) -> None:
+    def __call__(self, record: Record) -> None:
         self._record, self._status = record, None
         self._evaluations += 1
-        if isinstance(record, SolveRecord) or record.step_length is not None:
+        if record.is_step:
             self._last_step, self._evaluations = record, 0
             # Steps with stationary lengthscales are faster than the following ones.
             if self._first_step is None and not getattr(record, "stationary", False):
@@ -74,7 +67,9 @@ class ProgressDisplay:
         if record is None or self._status is not None:
             return Text(f"{self.name}: {self._status or 'compiling'}, {elapsed}")
         # Rejected trial steps are not shown.
-        last = self._last_step if isinstance(self._last_step, type(record)) else record
+        last = self._last_step
+        if last is None or last.kind != record.kind:
+            last = record
         return Text.assemble(
             (f"{self.name}: ", "bold"),
             f"{self._phase(record)}, {elapsed}{self._time_left()}",
@@ -82,7 +77,7 @@ class ProgressDisplay:
             (f"\n{format_record(last)}", "dim"),
         )
 
-    def _phase(self, record: SolveRecord | LearningRecord) -> str:
+    def _phase(self, record: Record) -> str:
         if isinstance(record, SolveRecord):
             return f"solving {record.step}/{self.max_steps}"
         if record.step == 0:
@@ -94,23 +89,16 @@ class ProgressDisplay:
     def _time_left(self) -> str:
         if self._first_step is None or self._last_step is None:
             return ""
-        step, start_time = self._first_step
-        num_steps = self._last_step.step - step
-        if num_steps <= 0:
+        (step, start_time), last_step = self._first_step, self._last_step.step
+        if last_step <= step:
             return ""
-        seconds = (time.perf_counter() - start_time) / num_steps
-        return f", at most {seconds * max(self.max_steps - self._last_step.step, 0):.0f} s left"
+        seconds = (time.perf_counter() - start_time) / (last_step - step)
+        return f", at most {seconds * max(self.max_steps - last_step, 0):.0f} s left"
 
 
 @contextmanager
 def show_progress(name: str, quiet: bool) -> Iterator[ProgressDisplay]:
-    """Show a progress display on standard error while the context is active.
-
-    **Arguments:**
-
-    - `name`: name of the problem.
-    - `quiet`: measure the time without showing anything.
-    """
+    """Show a progress display on standard error while the context is active, unless `quiet`."""
     display = ProgressDisplay(name)
     if quiet:
         yield display

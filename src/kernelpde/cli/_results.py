@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 import typer
@@ -33,19 +33,17 @@ from kernelpde.learning import data_conditions, read_checkpoint_metadata
 from kernelpde.problem import save_kernels
 from kernelpde.solution import Solution, load_solution, solution_notes
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 FORMATS = (".nc", ".csv", ".npz", ".vtu")
 """File suffixes that `kernelpde export` writes."""
 
 
 def run_and_report(job: Job, out: Path | None, as_json: bool, save: str | None = None) -> NoReturn:
-    """Run a job, write and print its results, and exit with its exit code.
+    """Run a job, write its results to a directory, print them, and exit with its exit code.
 
-    **Arguments:**
-
-    - `job`: settings.
-    - `out`: directory for all results.
-    - `as_json`: print only JSON.
-    - `save`: file for the hyperparameters.
+    `as_json` prints only JSON, and `save` is a file for the hyperparameters.
     """
     example = job.example()
     job = job.with_default_learning(example)
@@ -60,13 +58,14 @@ def run_and_report(job: Job, out: Path | None, as_json: bool, save: str | None =
         if out is not None:
             write_json(out / REPORT, result.report)
             display.set_status("plotting")
-            written = _write_plots(example, result.solution, out)
+            figures = _plot(example, result.solution)
             if result.learned is not None:
-                written.append(out / "learning.png")
-                with atomic_write(written[-1]) as temporary:
-                    result.learned.plot().savefig(temporary)
+                figures["learning"] = result.learned.plot()
+            written = [
+                _save_figure(figure, out / f"{name}.png") for name, figure in figures.items()
+            ]
             written.append(out / REPORT)
-            if isinstance(result.solution, Solution):
+            if example.num_windows == 1:
                 written.append(out / SOLUTION)
     if as_json:
         typer.echo(json.dumps(result.report))
@@ -83,26 +82,20 @@ def _report_interrupt(out: Path | None) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        advice = (
-            "Nothing was saved. Use --out DIR to make runs resumable."
-            if out is None
-            else f"To continue: kernelpde resume {out}"
-        )
+        advice = f"To continue: kernelpde resume {out}"
+        if out is None:
+            advice = "Nothing was saved. Use --out DIR to make runs resumable."
         typer.echo(f"kernelpde: interrupted. {advice}", err=True)
         raise typer.Exit(130) from None
 
 
-def _write_plots(
+def _plot(
     example: Example,
     solution: Solution | Evolution,
-    out: Path,
-    *,
     at: Mapping[str, float] | None = None,
     resolution: int | None = None,
-    animate: bool = False,
-    keep_existing: bool = False,
-) -> list[Path]:
-    """Write all plots of a solution; with `keep_existing`, under unused file names."""
+) -> dict[str, "Figure"]:
+    """Return all plots of a solution by name."""
     import matplotlib as mpl
 
     mpl.use("Agg")
@@ -115,15 +108,13 @@ def _write_plots(
             figures["lengthscales"] = solution.plot_lengthscales(at=fixed)
         if fixed is None:
             figures["iteration"] = solution.history.plot()
-    written = []
-    for name, figure in figures.items():
-        written.append(_unused_path(out, name, ".png") if keep_existing else out / f"{name}.png")
-        with atomic_write(written[-1]) as temporary:
-            figure.savefig(temporary)
-    if animate:
-        animation = solution.animate(references=references, at=fixed, resolution=resolution)
-        written.append(animation.save(_unused_path(out, "animation", ".gif")))
-    return written
+    return figures
+
+
+def _save_figure(figure: "Figure", path: Path) -> Path:
+    with atomic_write(path) as temporary:
+        figure.savefig(temporary)
+    return path
 
 
 def _unused_path(out: Path, name: str, suffix: str) -> Path:
@@ -147,38 +138,24 @@ def resume_job(results: Path, max_steps: int | None, as_json: bool) -> NoReturn:
 
 
 def plot_saved(
-    results: Path,
-    out: Path | None,
-    at: Mapping[str, float],
-    resolution: int | None,
-    animate: bool,
+    results: Path, out: Path | None, at: Mapping[str, float], resolution: int | None, animate: bool
 ) -> list[Path]:
-    """Plot the saved solution of a directory."""
-    example, solution, directory = _load_saved(results)
-    return _write_plots(
-        example,
-        solution,
-        out or directory,
-        at=at,
-        resolution=resolution,
-        animate=animate,
-        keep_existing=True,
-    )
-
-
-def export_saved(
-    results: Path, target: Path, at: Mapping[str, float], resolution: int | None
-) -> Path:
-    """Write the saved fields of a directory to a file."""
-    _, solution, _ = _load_saved(results)
-    return write_fields(solution, target, at, resolution)
+    """Plot the saved solution of a directory, under unused file names."""
+    example, solution, directory = load_saved(results)
+    out = out or directory
+    written = [
+        _save_figure(figure, _unused_path(out, name, ".png"))
+        for name, figure in _plot(example, solution, at, resolution).items()
+    ]
+    if animate:
+        references = example.references
+        animation = solution.animate(references=references, at=at or None, resolution=resolution)
+        written.append(animation.save(_unused_path(out, "animation", ".gif")))
+    return written
 
 
 def write_fields(
-    solution: Solution | Evolution,
-    target: Path,
-    at: Mapping[str, float],
-    resolution: int | None,
+    solution: Solution | Evolution, target: Path, at: Mapping[str, float], resolution: int | None
 ) -> Path:
     """Write the fields of a solution on a grid, in the format of the file's suffix."""
     if target.suffix not in FORMATS:
@@ -205,7 +182,7 @@ def _split(results: Path, name: str) -> tuple[Path, Path]:
     return (results, results / name) if results.is_dir() else (results.parent, results)
 
 
-def _load_saved(results: Path) -> tuple[Example, Solution | Evolution, Path]:
+def load_saved(results: Path) -> tuple[Example, Solution | Evolution, Path]:
     """Load a saved solution; print a warning if it has not converged."""
     directory, file = _split(results, SOLUTION)
     if (directory / JOB).exists():
@@ -222,9 +199,7 @@ def _load_saved(results: Path) -> tuple[Example, Solution | Evolution, Path]:
         example = Job.from_metadata(solution_notes(file), file).example()
         solution = load_solution(file, example.problem)
     if not solution.converged:
-        is_single = isinstance(solution, Solution)
-        message = solution.message if is_single else "Some time windows have not converged."
-        typer.echo(f"This solution has not converged. {message}", err=True)
+        typer.echo(f"This solution has not converged. {solution.message}", err=True)
     return example, solution, directory
 
 
@@ -242,16 +217,14 @@ def _print_summary(result: JobResult) -> None:
     for field, error in report["errors"].items():
         std = report.get("std", {}).get(field)
         deviation = "" if std is None else f"; standard deviation {std:.2e} rms"
-        typer.echo(
-            f"  error of {field}: {error['l2']:.2e} rms ({error['relative']:.2g} relative), "
-            f"{error['linf']:.2e} max{deviation}"
-        )
+        size = f"{error['l2']:.2e} rms ({error['relative']:.2g} relative), {error['linf']:.2e} max"
+        typer.echo(f"  error of {field}: {size}{deviation}")
     if result.posterior is not None:
         for name, estimate in result.posterior.parameters.items():
             truth = result.example.parameters.get(name)
             typer.echo(f"  {name} = {estimate!r}{'' if truth is None else f'; truth {truth:.5g}'}")
         for condition, value in result.posterior.chi_squared.items():
             typer.echo(f"  chi-squared of {condition}: {value:.2f} per datum")
-    if isinstance(result.solution, Solution):
+    if result.example.num_windows == 1:
         seconds = report["seconds"]
         typer.echo(f"  {seconds['compile']:.1f} s compiling, {seconds['run']:.1f} s running")

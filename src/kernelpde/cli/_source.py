@@ -5,7 +5,6 @@ import inspect
 import sys
 import traceback
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -22,6 +21,7 @@ _OPTIONAL = {
     "references": {},
     "parameters": {},
     "windows": 1,
+    "grid": None,
 }
 """Optional variables of a Python file with their defaults."""
 
@@ -41,14 +41,10 @@ def load_example(source: str, lengthscale: float | None, seed: int) -> Example:
         )
     factory = EXAMPLES[source]
     parameters = inspect.signature(factory).parameters
-    settings: dict[str, Any] = {}
-    if lengthscale is not None:
-        if "lengthscale" not in parameters:
-            raise InputError(f"--lengthscale does not apply to {source}.")
-        settings["lengthscale"] = lengthscale
-    if "seed" in parameters:
-        settings["seed"] = seed
-    return factory(**settings)
+    if lengthscale is not None and "lengthscale" not in parameters:
+        raise InputError(f"--lengthscale does not apply to {source}.")
+    settings = {"lengthscale": lengthscale, "seed": seed}
+    return factory(**{n: v for n, v in settings.items() if n in parameters and v is not None})
 
 
 def _load_file(path: Path) -> Example:
@@ -81,10 +77,10 @@ def _load_file(path: Path) -> Example:
         raise InputError(
             f"{path}: must define `problem`, a kernelpde.Problem; got "
             f"{'no such variable' if problem is None else type(problem).__name__}. Optional "
-            f"variables: {', '.join(_OPTIONAL)} and `grid`."
+            f"variables: {', '.join(_OPTIONAL)}."
         )
     values = {name: getattr(module, name, default) for name, default in _OPTIONAL.items()}
-    grid = getattr(module, "grid", None)
+    grid = values["grid"]
     return Example(
         path.stem,
         (module.__doc__ or path.name).strip().splitlines()[0],

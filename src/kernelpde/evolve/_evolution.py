@@ -54,6 +54,12 @@ class Evolution(Exportable):
         """True if the solutions of all windows have converged."""
         return all(solution.converged for solution in self.solutions)
 
+    @property
+    def message(self) -> str:
+        """Result as text."""
+        state = "All" if self.converged else "Some"
+        return f"{state} time windows have {'' if self.converged else 'not '}converged."
+
     def __getitem__(self, field: str) -> Callable[[Numbers], Array]:
         """Return a field as a function of points, evaluated in the window of their time."""
         return partial(self._evaluate_by_window, [solution[field] for solution in self.solutions])
@@ -95,17 +101,13 @@ class Evolution(Exportable):
         times = flat[:, space.coordinates.index(space.time)]
         windows = np.searchsorted(self.times[1:-1], times, side="right")
         # Windows are padded to the same number of points, so that they share one program.
-        count = max(int(np.max(np.bincount(windows, minlength=len(views)))), 1)
-        values: np.ndarray | None = None
-        for window, view in enumerate(views):
+        count = np.bincount(windows).max()
+        order = np.argsort(windows, kind="stable")
+        chunks = []
+        for window in np.unique(windows):
             rows = np.flatnonzero(windows == window)
-            if len(rows):
-                window_values = np.asarray(view(flat[np.resize(rows, count)]))[: len(rows)]
-                if values is None:
-                    shape = (len(flat), *window_values.shape[1:])
-                    values = np.zeros(shape, dtype=window_values.dtype)
-                values[rows] = window_values
-        assert values is not None
+            chunks.append(np.asarray(views[window](flat[np.resize(rows, count)]))[: len(rows)])
+        values = np.concatenate(chunks)[np.argsort(order)]
         return jnp.asarray(values.reshape((*array.shape[:-1], *values.shape[1:])))
 
     def __repr__(self) -> str:

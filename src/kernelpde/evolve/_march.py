@@ -15,12 +15,12 @@ import numpy as np
 from kernelpde.checking import check_instance, check_integer, check_mapping, format_names
 from kernelpde.errors import InputError
 from kernelpde.evolve._evolution import Evolution
-from kernelpde.evolve._windows import continuity_condition, current_noise, restrict_to_window
+from kernelpde.evolve._windows import continuity_condition, restrict_to_window
 from kernelpde.io import digest
 from kernelpde.learning import LearningResult, learn
 from kernelpde.linear_solvers import LinearSolver
 from kernelpde.nonlinear import NonlinearSolver
-from kernelpde.problem import PointSet, Problem
+from kernelpde.problem import LearnedNoise, PointSet, Problem
 from kernelpde.solution import (
     Solution,
     check_common,
@@ -131,10 +131,7 @@ def march(
             )
             files.write(index, solution)
         if learning is not None and index == 0:
-            noises = {c.name: c.noise for c in solution.problem.conditions}
-            problem = problem.with_conditions(
-                [replace(c, noise=current_noise(c, noises.get(c.name))) for c in problem.conditions]
-            ).with_prior(solution.problem.prior)
+            problem = _adopt_learned(problem, solution.problem)
         solutions.append(solution)
         seconds.append(time.perf_counter() - start_time)
         if callback is not None:
@@ -142,14 +139,15 @@ def march(
     return Evolution(problem, times, tuple(solutions), learned, tuple(seconds))
 
 
+def _adopt_learned(problem: Problem, window: Problem) -> Problem:
+    """Return a problem with the kernels and the learned noise of its first window."""
+    noises = {c.name: c.noise for c in window.conditions if isinstance(c.noise, LearnedNoise)}
+    conditions = [replace(c, noise=noises.get(c.name, c.noise)) for c in problem.conditions]
+    return problem.with_conditions(conditions).with_prior(window.prior)
+
+
 class _WindowFiles:
-    """Files of the windows, each with the settings of its run.
-
-    **Arguments:**
-
-    - `directory`: directory of the files; `None` to store nothing.
-    - `settings`: JSON-serializable settings, compared when a window is read.
-    """
+    """Files of the windows, each with the settings of its run, which are compared on reading."""
 
     def __init__(self, directory: str | Path | None, settings: dict[str, Any]):
         if directory is not None:
@@ -162,27 +160,22 @@ class _WindowFiles:
     ) -> Solution | None:
         """Read the solution of a window if its file exists; reject one of another run.
 
-        **Arguments:**
-
-        - `index`, `window`: index and problem of the window.
-        - `collocate`: draws the points that the solution must have.
+        A solution must have the points that `collocate` draws.
         """
         path = self._path(index)
         if path is None or not path.exists():
             return None
         stored = solution_notes(path).get("march", {})
         for name, expected in self.settings.items():
-            if stored.get(name) != expected:
-                self._raise_mismatch(
-                    path, f"{name}: the file has {stored.get(name)}, expected {expected}"
-                )
+            if (value := stored.get(name)) != expected:
+                _raise_mismatch(path, f"{name}: the file has {value}, expected {expected}")
         solution = load_solution(path, window)
         triples = zip(window.conditions, solution.point_sets, collocate(), strict=True)
         for condition, old, new in triples:
             # The data of the previous window are recomputed, by a program that may differ.
             for a, b in zip(jax.tree.leaves(old), jax.tree.leaves(new), strict=True):
                 if np.shape(a) != np.shape(b) or not np.allclose(a, b, 1e-6, 1e-9):
-                    self._raise_mismatch(path, f"the points or data of {condition.name!r} differ")
+                    _raise_mismatch(path, f"the points or data of {condition.name!r} differ")
         return solution
 
     def write(self, index: int, solution: Solution) -> None:
@@ -194,11 +187,12 @@ class _WindowFiles:
     def _path(self, index: int) -> Path | None:
         return None if self.directory is None else self.directory / f"window-{index:04d}.kpde"
 
-    def _raise_mismatch(self, path: Path, mismatch: str) -> None:
-        raise InputError(
-            f"{path}: belongs to another run; {mismatch}. Name another directory, or remove this "
-            "one to start a new run."
-        )
+
+def _raise_mismatch(path: Path, mismatch: str) -> None:
+    raise InputError(
+        f"{path}: belongs to another run; {mismatch}. Name another directory, or remove this one "
+        "to start a new run."
+    )
 
 
 def _check(

@@ -8,8 +8,8 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from kernelpde.errors import InputError
-from kernelpde.geometry import Averages, Patch, PatchUnion, PointCloud, Space
-from kernelpde.problem import Condition, LearnedNoise
+from kernelpde.geometry import FiniteRegion, PointCloud, Space
+from kernelpde.problem import Condition
 from kernelpde.solution import Solution
 
 
@@ -21,9 +21,8 @@ def restrict_to_window(
     An average belongs to the window that contains its end.
     """
     region = condition.region
-    if isinstance(region, Patch | PatchUnion):
+    if not isinstance(region, FiniteRegion):
         return replace(condition, region=region.restrict_time(start, stop))
-    assert isinstance(region, PointCloud | Averages)
     times = region.points[..., space.coordinates.index(str(space.time))]
     first, last = (times, times) if times.ndim == 1 else (times.min(1), times.max(1))
     inside = (last >= start) & ((last <= stop) if is_last else (last < stop))
@@ -34,23 +33,13 @@ def restrict_to_window(
         )
     if not inside.any():
         return None
-    if isinstance(region, PointCloud):
-        normals = None if region.normals is None else region.normals[inside]
-        restricted = PointCloud(region.points[inside], normals, region.name)
-    else:
-        restricted = Averages(region.points[inside], region.weights[inside], region.name)
     noise = condition.noise_std
     return replace(
         condition,
-        region=restricted,
+        region=region.select(inside),
         noise=noise[inside] if noise.ndim else condition.noise,
         data={key: np.asarray(values)[inside] for key, values in condition.data.items()},
     )
-
-
-def current_noise(condition: Condition, learned: Any) -> Any:
-    """Return the learned noise of a condition, or its noise if that was not learned."""
-    return learned if isinstance(learned, LearnedNoise) else condition.noise
 
 
 def continuity_condition(
@@ -58,13 +47,8 @@ def continuity_condition(
 ) -> Condition:
     """Return the initial condition of a window: all fields continue the previous solution.
 
-    **Arguments:**
-
-    - `name`: name of the condition.
-    - `previous`: solution of the previous window.
-    - `start`: start of the window.
-    - `points`: points of the initial condition at any time.
-    - `order`: order of the equations in time. At order 2 first derivatives are continuous as well.
+    The times of the points are replaced by the start of the window. For equations of order 2 in
+    time first derivatives are continuous as well.
     """
     space = previous.problem.space
     assert space.time is not None
@@ -83,15 +67,9 @@ def continuity_condition(
 
 @dataclass(frozen=True)
 class _ContinuityResidual:
-    """The residual u - u_before for all fields.
+    """The residual u - u_before for all real fields, and its time derivative if `order` is 2.
 
     Residuals of all windows are equal, so that they share one program.
-
-    **Attributes:**
-
-    - `fields`: names of all real fields.
-    - `time`: name of the time coordinate.
-    - `order`: order of the equations in time.
     """
 
     fields: tuple[str, ...]
@@ -111,10 +89,8 @@ class _ContinuityResidual:
         return inspect.Signature([inspect.Parameter(name, kind) for name in names])
 
     def __call__(self, x: Array, *arguments: Any) -> tuple[Array, ...]:
-        values = dict(zip((*self.fields, *self.data), arguments, strict=True))
-        residuals = [values[name].value - values[f"{name}_before"] for name in self.fields]
+        views, data = arguments[: len(self.fields)], arguments[len(self.fields) :]
+        residuals = [view.value - data[self.order * i] for i, view in enumerate(views)]
         if self.order == 2:
-            residuals += [
-                values[name].d(self.time) - values[f"{name}_rate_before"] for name in self.fields
-            ]
+            residuals += [view.d(self.time) - data[2 * i + 1] for i, view in enumerate(views)]
         return tuple(residuals)

@@ -12,6 +12,7 @@ from kernelpde.geometry._averages import line_integrals as line_integrals
 from kernelpde.geometry._averages import region_averages as region_averages
 from kernelpde.geometry._ball import Ball as Ball
 from kernelpde.geometry._box import Box as Box
+from kernelpde.geometry._cloud import FiniteRegion as FiniteRegion
 from kernelpde.geometry._cloud import PointCloud as PointCloud
 from kernelpde.geometry._domain import AbstractDomain as AbstractDomain
 from kernelpde.geometry._domain import BooleanDomain as BooleanDomain

@@ -8,12 +8,12 @@ from jaxtyping import Float
 from kernelpde.arrays import Numbers
 from kernelpde.checking import check_finite, check_integer, require, to_float_array
 from kernelpde.errors import InputError
-from kernelpde.geometry._region import AbstractRegion, check_given_count, check_regions
-from kernelpde.geometry._sampling import RegionSample
-from kernelpde.geometry._space import Space
+from kernelpde.geometry._cloud import FiniteRegion
+from kernelpde.geometry._region import AbstractRegion, check_regions
+from kernelpde.geometry._sampling import RegionSample, tensor_grid
 
 
-class Averages(AbstractRegion):
+class Averages(FiniteRegion):
     """Weighted sums over sets of points, one equation per set.
 
     A condition on averages means Σ_q w_nq F(x_nq) = 0 for each n. For data y that are averages of
@@ -37,7 +37,7 @@ class Averages(AbstractRegion):
         self.points = to_float_array(name, "points", points)
         self.weights = to_float_array(name, "weights", weights)
         self.name = name
-        self.space: Space | None = None
+        self.space = None
         shape = self.points.shape
         is_valid = len(shape) == 3 and 0 not in shape and self.weights.shape == shape[:2]
         expected = "of shapes (n, q, d) and (n, q), and not empty"
@@ -49,10 +49,12 @@ class Averages(AbstractRegion):
     def has_normals(self):
         return False
 
-    def sample(self, count, rng, method="uniform"):
-        del rng, method
-        check_given_count(self, count, len(self.points))
+    @property
+    def all_points(self):
         return RegionSample(self.points.reshape(-1, self.points.shape[2]), None, self.weights)
+
+    def select(self, rows):
+        return Averages(self.points[rows], self.weights[rows], self.name)
 
 
 def line_integrals(start: Numbers, end: Numbers, nodes: int = 16) -> Averages:
@@ -108,11 +110,10 @@ def box_averages(lower: Numbers, upper: Numbers, nodes: int = 6) -> Averages:
     expected, shapes = "two arrays of shape (n, d) with lower <= upper", (low.shape, high.shape)
     require(bool(is_valid), "box_averages", "lower and upper", expected, shapes)
     position, weight = gauss_legendre(nodes)
-    dimension = low.shape[1]
-    unit = np.stack(np.meshgrid(*[position] * dimension, indexing="ij"), axis=-1)
-    weights = np.prod(np.stack(np.meshgrid(*[weight] * dimension, indexing="ij"), axis=-1), axis=-1)
-    points = low[:, None] + unit.reshape(1, -1, dimension) * (high - low)[:, None]
-    return Averages(points, np.tile(weights.reshape(-1), (len(low), 1)), name="box averages")
+    unit = tensor_grid([position] * low.shape[1])
+    weights = tensor_grid([weight] * low.shape[1]).prod(axis=1)
+    points = low[:, None] + unit * (high - low)[:, None]
+    return Averages(points, np.tile(weights, (len(low), 1)), name="box averages")
 
 
 def region_averages(regions: Sequence[AbstractRegion], nodes: int = 256, seed: int = 0) -> Averages:

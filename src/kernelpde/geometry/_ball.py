@@ -63,7 +63,7 @@ class Ball(AbstractDomain):
         dimension = len(self._center)
         chart = partial(_map_to_sphere, self._center, self._radius)
         parameter_dim = dimension - 1 if dimension <= 3 else dimension
-        area = 2 * pi ** (dimension / 2) / gamma(dimension / 2) * self._radius ** (dimension - 1)
+        area = dimension * self.volume / self._radius
         return {"sphere": Patch("sphere", self.space, parameter_dim, chart, area)}
 
 

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from math import prod
-from typing import Any
 
 import numpy as np
 
@@ -44,7 +43,7 @@ class Box(AbstractDomain):
 
     def __init__(
         self,
-        *unnamed: Any,
+        *unnamed: object,
         time: str | None = None,
         periodic: str | Sequence[str] = (),
         **intervals: tuple[float, float],
@@ -53,7 +52,8 @@ class Box(AbstractDomain):
         require(not unnamed, "Box", "every interval", expected, unnamed)
         if not intervals:
             raise InputError("Box: expected at least one interval, such as Box(x=(0, 1)).")
-        self._bounds = np.array([check_interval("Box", *item) for item in intervals.items()])
+        ends = {name: check_interval("Box", name, interval) for name, interval in intervals.items()}
+        self._bounds = np.array(list(ends.values()))
         if time is not None:
             check_name("Box", "time coordinate", time, intervals)
         expected = 'a name or names of coordinates, such as "x" or ("x", "y")'
@@ -61,25 +61,17 @@ class Box(AbstractDomain):
         periodic_names = (periodic,) if isinstance(periodic, str) else tuple(periodic)
         for name in periodic_names:
             check_name("Box", "periodic coordinate", name, [i for i in intervals if i != time])
-        lengths = dict(zip(intervals, np.ptp(self._bounds, axis=1).tolist(), strict=True))
-        periods = tuple(lengths[name] if name in periodic_names else None for name in intervals)
-        start, end = (0.0, 0.0) if time is None else map(float, intervals[time])
-        self.space = Space(
-            tuple(intervals),
-            time,
-            None if time is None else (start, end),
-            periods if periodic_names else (),
-        )
+        lengths = {name: float(np.ptp(ends[name])) for name in periodic_names}
+        periods = tuple(map(lengths.get, intervals)) if lengths else ()
+        duration = None if time is None else tuple(ends[time].tolist())
+        self.space = Space(tuple(intervals), time, duration, periods)
 
     def __repr__(self) -> str:
-        names, space = self.space.coordinates, self.space
-        arguments = [
-            f"{name}=({low:g}, {high:g})"
-            for name, (low, high) in zip(names, self._bounds, strict=True)
-        ]
+        space = self.space
+        arguments = [f"{name}=({low:g}, {high:g})" for name, (low, high) in self.intervals.items()]
         if space.time is not None:
             arguments.append(f"time={space.time!r}")
-        periodic = tuple(names[axis] for axis in space.periodic)
+        periodic = tuple(space.coordinates[axis] for axis in space.periodic)
         if periodic:
             arguments.append(f"periodic={periodic[0] if len(periodic) == 1 else periodic!r}")
         return f"Box({', '.join(arguments)})"
@@ -90,7 +82,7 @@ class Box(AbstractDomain):
 
     @property
     def volume(self):
-        return float(np.prod(self._bounds[:, 1] - self._bounds[:, 0]))
+        return float(np.prod(np.ptp(self._bounds, axis=1)))
 
     def signed_distance(self, points):
         lower, upper = self._bounds.T

@@ -8,7 +8,7 @@ vertices and cubic interpolation.
 import numpy as np
 from jaxtyping import Float, Int
 
-from kernelpde.geometry._sampling import RegionSample
+from kernelpde.geometry._sampling import Points, RegionSample
 
 _STRAIGHT_RATIO = 3.0
 """Length ratio of neighboring sides from which the longer one counts as straight, with the next one
@@ -87,7 +87,7 @@ def _corner_weights(
 def curved_points(
     corners: Float[np.ndarray, "n d d"],
     corner_normals: Float[np.ndarray, "n d d"],
-    barycentric: Float[np.ndarray, "n d"],
+    barycentric: Points,
 ) -> RegionSample:
     """Return points of curved facets from barycentric coordinates in the flat facets."""
     if corners.shape[1] == 2:

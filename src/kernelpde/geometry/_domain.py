@@ -1,10 +1,10 @@
 """Abstract domain, and intersections, unions and differences of domains."""
 
 import abc
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from math import prod
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -12,7 +12,7 @@ from jaxtyping import Bool, Float
 from kernelpde.checking import check_instance, check_name, format_value
 from kernelpde.errors import InputError
 from kernelpde.geometry._region import Patch, PatchUnion
-from kernelpde.geometry._sampling import RegionSample
+from kernelpde.geometry._sampling import Points, RegionSample
 from kernelpde.geometry._space import Space
 from kernelpde.geometry._tolerances import TINY, Tolerances
 
@@ -40,10 +40,10 @@ class AbstractDomain(abc.ABC):
         """Boundary pieces by name."""
 
     @abc.abstractmethod
-    def signed_distance(self, points: Float[np.ndarray, "n d"]) -> Float[np.ndarray, " n"]:
+    def signed_distance(self, points: Points) -> Float[np.ndarray, " n"]:
         """Return a bound on the distance to the boundary, negative inside and positive outside."""
 
-    def contains(self, points: Float[np.ndarray, "n d"]) -> Bool[np.ndarray, " n"]:
+    def contains(self, points: Points) -> Bool[np.ndarray, " n"]:
         """Return whether points lie inside."""
         return self.signed_distance(points) < 0
 
@@ -68,6 +68,12 @@ class AbstractDomain(abc.ABC):
         return sum(patch.measure for patch in self.boundary_patches.values())
 
     @property
+    def intervals(self) -> dict[str, tuple[float, float]]:
+        """Bounds by coordinate."""
+        low, high = self.bounds.T.tolist()
+        return {name: (low[i], high[i]) for i, name in enumerate(self.space.coordinates)}
+
+    @property
     def interior(self) -> Patch:
         """The domain as a region."""
         lower, upper = self.bounds.T
@@ -86,9 +92,8 @@ class AbstractDomain(abc.ABC):
         lower, upper = self.bounds.T
         points = points.copy()
         for axis in self.space.periodic:
-            points[:, axis] = (
-                lower[axis] + (points[:, axis] - lower[axis]) % self.space.periods[axis]
-            )
+            offset = points[:, axis] - lower[axis]
+            points[:, axis] = lower[axis] + offset % self.space.periods[axis]
         return self.signed_distance(points) / np.max(upper - lower)
 
     @property
@@ -150,14 +155,24 @@ class AbstractDomain(abc.ABC):
 
 
 def _map_to_box(lower: np.ndarray, upper: np.ndarray, unit: np.ndarray) -> RegionSample:
-    return RegionSample(lower + unit * (upper - lower), None)
+    return RegionSample(lower + unit * (upper - lower))
 
 
 def _is_on_boundary(domain: AbstractDomain, tolerance: float, points: np.ndarray) -> np.ndarray:
     return np.abs(domain.signed_distance(points)) < tolerance
 
 
-def _check_coordinates(operation: str, first: AbstractDomain, second: Any) -> None:
+def central_differences(
+    function: Callable[[np.ndarray], np.ndarray],
+    points: Points,
+    steps: Float[np.ndarray, " d"],
+) -> Points:
+    """Return the gradients of a function, by central differences."""
+    rises = [function(points + step) - function(points - step) for step in np.diag(steps)]
+    return np.stack(rises, axis=1) / (2 * steps)
+
+
+def _check_coordinates(operation: str, first: AbstractDomain, second: AbstractDomain) -> None:
     expected = "a domain such as a Box or a Ball"
     check_instance(f"The {operation}", "the second operand", second, AbstractDomain, expected)
     if first.space.coordinates != second.space.coordinates:
@@ -165,6 +180,10 @@ def _check_coordinates(operation: str, first: AbstractDomain, second: Any) -> No
             f"The {operation} of domains needs the same coordinates; got "
             f"{first.space.coordinates} and {second.space.coordinates}."
         )
+
+
+_SIGNS = {"intersection": (1, 1), "difference": (1, -1), "union": (-1, -1)}
+"""Signs s and r of the signed distance s max(s a, r b) of a combination of two domains."""
 
 
 class BooleanDomain(AbstractDomain):
@@ -181,12 +200,11 @@ class BooleanDomain(AbstractDomain):
         self,
         operation: Literal["intersection", "union", "difference"],
         first: AbstractDomain,
-        second: Any,
+        second: AbstractDomain,
     ):
         _check_coordinates(operation, first, second)
-        self._operation = operation
-        self._first = first
-        self._second = second
+        self._operation, self._first, self._second = operation, first, second
+        self._signs = _SIGNS[operation]
         self.space = first.space
 
     @property
@@ -207,18 +225,16 @@ class BooleanDomain(AbstractDomain):
         return max(self._first.faceting_error, self._second.faceting_error)
 
     def signed_distance(self, points):
+        sign, second_sign = self._signs
         first, second = self._first.signed_distance(points), self._second.signed_distance(points)
-        if self._operation == "union":
-            return np.minimum(first, second)
-        return np.maximum(first, second if self._operation == "intersection" else -second)
+        return sign * np.maximum(sign * first, second_sign * second)
 
     def contains(self, points):
         inside = self._first.contains(points)
         if self._operation == "union":
             return inside | self._second.contains(points)
         # Points on the boundary of the second domain are outside the difference as well.
-        distance = self._second.signed_distance(points)
-        return inside & (distance < 0 if self._operation == "intersection" else distance > 0)
+        return inside & (self._signs[1] * self._second.signed_distance(points) < 0)
 
     def __repr__(self) -> str:
         sign = {"intersection": "&", "union": "|", "difference": "-"}[self._operation]
@@ -226,47 +242,37 @@ class BooleanDomain(AbstractDomain):
 
     @property
     def boundary_patches(self):
-        first_mask = partial(self._on_first, -1 if self._operation == "difference" else 1)
-        patches = {
-            name: patch.restrict(first_mask) for name, patch in self._first.boundary_patches.items()
-        }
+        first = self._first.boundary_patches.items()
+        patches = {name: patch.restrict(self._on_first) for name, patch in first}
         for name, patch in self._second.boundary_patches.items():
             while name in patches:
                 name += "'"
-            patches[name] = patch.restrict(self._on_second, flip=self._operation == "difference")
+            patches[name] = patch.restrict(self._on_second, flip=prod(self._signs) < 0)
         return patches
 
-    def _on_first(self, shared_side: int, points: np.ndarray) -> np.ndarray:
+    def _on_first(self, points: np.ndarray) -> np.ndarray:
         """Return whether boundary points of the first domain are on the boundary of the result.
 
-        Where both boundaries coincide they are if `_common_side` is `shared_side`.
+        Where both boundaries coincide, this depends on `_common_side`.
         """
-        distance, tolerance = self._second.signed_distance(points), self._second.tolerances
-        inside = self._operation == "intersection"
-        is_kept = (distance if inside else -distance) < -tolerance.on_boundary
-        (coincident,) = np.nonzero(np.abs(distance) <= tolerance.on_boundary)
+        distance = self._signs[1] * self._second.signed_distance(points)
+        tolerance = self._second.tolerances.on_boundary
+        is_kept = distance < -tolerance
+        (coincident,) = np.nonzero(np.abs(distance) <= tolerance)
         if len(coincident):
-            is_kept[coincident] = self._common_side(points[coincident]) == shared_side
+            is_kept[coincident] = self._common_side(points[coincident]) == prod(self._signs)
         return is_kept
 
     def _on_second(self, points: np.ndarray) -> np.ndarray:
         """Return whether boundary points of the second domain are on the boundary of the result."""
-        distance = self._first.signed_distance(points)
-        inside = self._operation != "union"
-        return (distance if inside else -distance) < -self._first.tolerances.on_boundary
+        distance = self._signs[0] * self._first.signed_distance(points)
+        return distance < -self._first.tolerances.on_boundary
 
     def _common_side(self, points: np.ndarray) -> np.ndarray:
         """Return 1 where both domains are on the same side of a common boundary, -1 where they are
         on opposite sides, and 0 otherwise."""
         step = self._first.tolerances.probe
-        rise = np.stack(
-            [
-                self._first.signed_distance(points + shift)
-                - self._first.signed_distance(points - shift)
-                for shift in np.diag(step)
-            ],
-            axis=1,
-        )
+        rise = step * central_differences(self._first.signed_distance, points, step)
         outward = step * rise / np.maximum(np.linalg.norm(rise, axis=1, keepdims=True), TINY)
         is_inside = self._second.signed_distance(points - outward) < 0
         is_outside = self._second.signed_distance(points + outward) < 0

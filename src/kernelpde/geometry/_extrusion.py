@@ -76,38 +76,31 @@ class Extrusion(AbstractDomain):
 
     @property
     def boundary_patches(self):
-        return {
-            name: Patch(
-                name,
-                self.space,
-                patch.parameter_dim + 1,
-                partial(_extrude, patch.chart, self._duration),
-                float(np.ptp(self._duration)) * patch.full_measure,
-                _spatial_mask(patch),
-                smooth=patch.smooth,
-            )
-            for name, patch in self._shape.boundary_patches.items()
-        }
+        return {name: self._side(patch) for name, patch in self._shape.boundary_patches.items()}
+
+    def _side(self, patch: Patch) -> Patch:
+        measure = float(np.ptp(self._duration)) * patch.full_measure
+        chart = partial(_extrude, patch.chart, self._duration)
+        return self._embed(patch, patch.name, patch.parameter_dim + 1, chart, measure)
 
     def _time_side(self, end):
         shape, time = self._shape.interior, float(self._duration[end])
-        return Patch(
-            f"{self.space.time}={time:g}",
-            self.space,
-            shape.parameter_dim,
+        chart, name = (
             partial(_fix_time, shape.chart, time, 2 * end - 1),
-            shape.full_measure,
-            _spatial_mask(shape),
-            smooth=shape.smooth,
+            f"{self.space.time}={time:g}",
         )
+        return self._embed(shape, name, shape.parameter_dim, chart, shape.full_measure)
+
+    def _embed(
+        self, patch: Patch, name: str, parameter_dim: int, chart: Chart, measure: float
+    ) -> Patch:
+        """Return a patch in space-time with the mask of a patch in space."""
+        mask = None if patch.mask is None else partial(_apply_in_space, patch.mask)
+        return Patch(name, self.space, parameter_dim, chart, measure, mask, smooth=patch.smooth)
 
     def __repr__(self) -> str:
         start, end = self._duration
         return f"Extrusion({self._shape!r}, {self.space.time}=({start:g}, {end:g}))"
-
-
-def _spatial_mask(patch: Patch) -> Mask | None:
-    return None if patch.mask is None else partial(_apply_in_space, patch.mask)
 
 
 def _apply_in_space(mask: Mask, points: np.ndarray) -> np.ndarray:

@@ -10,7 +10,7 @@ from scipy.spatial import KDTree
 
 from kernelpde.geometry._curved import curved_points
 from kernelpde.geometry._graded import morton_index
-from kernelpde.geometry._sampling import RegionSample
+from kernelpde.geometry._sampling import Points, RegionSample
 from kernelpde.geometry._tolerances import TINY, Tolerances
 
 _CHUNK = 200_000
@@ -22,6 +22,9 @@ _INITIAL_NEIGHBORS = 8
 _DISTANCE_RATIO = 0.99
 """Relative accuracy of distances, which are exact near the surface. A lower bound of the distance
 to all further facets must exceed this fraction of the computed distance."""
+
+_CHILDREN = {2: [[0, 2], [2, 1]], 3: [[0, 3, 5], [3, 1, 4], [5, 4, 2], [3, 4, 5]]}
+"""Corners of the parts of a bisected segment or triangle, among its corners and edge midpoints."""
 
 _SMOOTH_COSINE = np.cos(np.deg2rad(5.0))
 """Cosine of the angle between normals below which neighboring segments form one smooth curve."""
@@ -46,14 +49,12 @@ class Facets:
     @cached_property
     def measures(self) -> Float[np.ndarray, " m"]:
         """Lengths or areas of the flat facets."""
-        sides = self.corners[:, 1:] - self.corners[:, :1]
-        if sides.shape[1] == 1:
-            return np.linalg.norm(sides[:, 0], axis=1)
-        return 0.5 * np.linalg.norm(np.cross(sides[:, 0], sides[:, 1]), axis=1)
+        return _measures(self.corners)
 
     @cached_property
-    def _cumulative(self) -> Float[np.ndarray, " m"]:
-        return np.cumsum(self.measures) / self.measures.sum()
+    def _ends(self) -> Float[np.ndarray, " m+1"]:
+        """First parameters at which each facet starts and the last one ends."""
+        return np.concatenate([[0.0], np.cumsum(self.measures) / self.measures.sum()])
 
     @property
     def bounds(self) -> Float[np.ndarray, "d 2"]:
@@ -66,16 +67,15 @@ class Facets:
 
     def sorted_by_curve(self) -> "Facets":
         """Sort by a space-filling curve, so that evenly spaced parameters give even points."""
-        centers = self.corners.mean(axis=1)
         extent = np.maximum(np.ptp(self.bounds, axis=1).max(), TINY)
-        unit = (centers - self.bounds[:, 0]) / (1.001 * extent)
+        unit = (self._centers - self.bounds[:, 0]) / (1.001 * extent)
         return self.select(np.argsort(morton_index(unit)))
 
     def __call__(self, unit: np.ndarray) -> RegionSample:
-        facet = np.searchsorted(self._cumulative, unit[:, 0], side="right")
-        facet = np.minimum(facet, len(self._cumulative) - 1)
-        start = np.where(facet > 0, self._cumulative[facet - 1], 0.0)
-        t = np.clip((unit[:, 0] - start) / (self._cumulative[facet] - start), 0.0, 1.0)
+        ends = self._ends
+        facet = np.searchsorted(ends[1:-1], unit[:, 0], side="right")
+        start, end = ends[facet], ends[facet + 1]
+        t = np.clip((unit[:, 0] - start) / (end - start), 0.0, 1.0)
         if self.corners.shape[1] == 2:
             barycentric = np.stack([1 - t, t], axis=1)
         else:
@@ -83,9 +83,7 @@ class Facets:
             barycentric = np.stack([1 - r, r * (1 - s), r * s], axis=1)
         if self.corner_normals is not None:
             return curved_points(self.corners[facet], self.corner_normals[facet], barycentric)
-        first = self.corners[facet, 0]
-        sides = self.corners[facet, 1:] - first[:, None]
-        points = first + np.einsum("mi,mix->mx", barycentric[:, 1:], sides)
+        points = np.einsum("mi,mix->mx", barycentric, self.corners[facet])
         return RegionSample(points, self.normals[facet])
 
     @cached_property
@@ -104,7 +102,7 @@ class Facets:
         d = self.corners.shape[1]
         barycentric = np.full((len(self.corners), d), 1 / d)
         centers = curved_points(self.corners, self.corner_normals, barycentric).points
-        return float(np.linalg.norm(centers - self.corners.mean(axis=1), axis=1).max())
+        return float(np.linalg.norm(centers - self._centers, axis=1).max())
 
     @cached_property
     def surface_area(self) -> float:
@@ -112,19 +110,23 @@ class Facets:
         if self.corner_normals is None:
             return float(self.measures.sum())
         # Richardson extrapolation removes the second-order error of the flat refinements.
-        coarse, fine = self._refined_area(2), self._refined_area(4)
+        coarse, fine = self._refined_area(1), self._refined_area(2)
         return fine + (fine - coarse) / 3
 
-    def _refined_area(self, divisions: int) -> float:
+    def _refined_area(self, num_bisections: int) -> float:
         """Return the area of flat facets through points of the curved ones."""
         assert self.corner_normals is not None
         count, d = self.corners.shape[:2]
-        nodes, cells = _subdivided_simplex(d, divisions)
-        rows = np.repeat(np.arange(count), len(nodes))
-        barycentric = np.tile(nodes, (count, 1))
+        cells = np.eye(d)[None]
+        for _ in range(num_bisections):
+            middles = (cells + np.roll(cells, -1, axis=1)) / 2
+            nodes = np.concatenate([cells, middles], axis=1)
+            cells = nodes[:, _CHILDREN[d]].reshape(-1, d, d)
+        barycentric = cells.reshape(-1, d)
+        rows = np.repeat(np.arange(count), len(barycentric))
+        barycentric = np.tile(barycentric, (count, 1))
         points = curved_points(self.corners[rows], self.corner_normals[rows], barycentric).points
-        corners = points.reshape(count, len(nodes), d)[:, cells].reshape(-1, d, d)
-        return float(Facets(corners, np.zeros((len(corners), d))).measures.sum())
+        return float(_measures(points.reshape(-1, d, d)).sum())
 
     @cached_property
     def breaks(self) -> Float[np.ndarray, "k 1"]:
@@ -136,9 +138,9 @@ class Facets:
             incoming, outgoing = self.corner_normals[:, 1], self.corner_normals[:, 0]
         is_break = np.sum(np.roll(incoming, 1, axis=0) * outgoing, axis=1) < _SMOOTH_COSINE
         is_break |= np.any(self.corners[:, 0] != np.roll(self.corners[:, 1], 1, axis=0), axis=1)
-        return np.concatenate([[0.0], self._cumulative[:-1]])[is_break, None]
+        return self._ends[:-1][is_break, None]
 
-    def contains(self, points: Float[np.ndarray, "n d"]) -> Bool[np.ndarray, " n"]:
+    def contains(self, points: Points) -> Bool[np.ndarray, " n"]:
         """Return whether the facets enclose points.
 
         True if a ray along the last coordinate crosses an odd number of facets.
@@ -165,20 +167,7 @@ class Facets:
         order = np.lexsort(np.moveaxis(self.corners, 2, 0)[::-1])
         return np.take_along_axis(self.corners, order[:, :, None], axis=1)
 
-    @cached_property
-    def _slopes(self) -> tuple[np.ndarray, ...]:
-        """Slopes ∂y/∂x of the edges 02, 01 and 12, and slopes ∂z/∂x and ∂z/∂y of the planes."""
-        a, b, c = np.moveaxis(self._sorted_corners, 1, 0)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            edges = [(q[:, 1] - p[:, 1]) / (q[:, 0] - p[:, 0]) for p, q in ((a, c), (a, b), (b, c))]
-            normal = np.cross(b - a, c - a)
-            plane = [-normal[:, 0] / normal[:, 2], -normal[:, 1] / normal[:, 2]]
-        # Infinite slopes are irrelevant, because no ray crosses a plane parallel to it.
-        return tuple(np.where(np.isfinite(slope), slope, 0.0) for slope in (*edges, *plane))
-
-    def _find_crossings(
-        self, points: Float[np.ndarray, "k d"], facet: Int[np.ndarray, " k"]
-    ) -> Int[np.ndarray, " l"]:
+    def _find_crossings(self, points: Points, facet: Int[np.ndarray, " n"]) -> np.ndarray:
         """Return the indices of pairs in which the ray from the point crosses the facet.
 
         Intervals are closed below and open above, so that a ray through a common edge of two facets
@@ -187,42 +176,43 @@ class Facets:
         corners = self._sorted_corners
         x = points[:, 0]
         in_range = (corners[facet, 0, 0] <= x) & (x < corners[facet, -1, 0])
-        if corners.shape[1] == 2:
-            (first, last), origin = np.moveaxis(corners[facet[in_range]], 1, 0), points[in_range]
-            t = (origin[:, 0] - first[:, 0]) / (last[:, 0] - first[:, 0])
-            is_crossed = first[:, 1] + t * (last[:, 1] - first[:, 1]) > origin[:, 1]
-            return np.flatnonzero(in_range)[is_crossed]
-        in_range &= self._upper_bounds[facet] > points[:, 2]
-        rows = np.flatnonzero(in_range)
-        facet, (x, y, z) = facet[rows], points[rows].T
-        a, b = corners[facet, 0], corners[facet, 1]
-        slope_ac, slope_ab, slope_bc, slope_x, slope_y = (slope[facet] for slope in self._slopes)
-        # The projected triangle lies between the edge ac and the polyline abc.
-        y_ac = a[:, 1] + slope_ac * (x - a[:, 0])
-        y_ab, y_bc = a[:, 1] + slope_ab * (x - a[:, 0]), b[:, 1] + slope_bc * (x - b[:, 0])
-        is_enclosed = (y_ac > y) ^ (np.where(x >= b[:, 0], y_bc, y_ab) > y)
-        height = a[:, 2] + slope_x * (x - a[:, 0]) + slope_y * (y - a[:, 1])
-        return rows[is_enclosed & (height > z)]
+        rows = np.flatnonzero(in_range & (self._upper_bounds[facet] > points[:, -1]))
+        facet, points = facet[rows], points[rows]
+        a, b, c = corners[facet, 0], corners[facet, 1], corners[facet, -1]
+        is_crossed = _passes_above(a, c, points)
+        if corners.shape[1] == 3:
+            # The projected triangle lies between the edge ac and the polyline abc.
+            is_first = points[:, 0] < b[:, 0]
+            is_crossed ^= np.where(
+                is_first, _passes_above(a, b, points), _passes_above(b, c, points)
+            )
+            normals = self.normals[facet]
+            is_crossed &= np.sum((points - a) * normals, axis=1) * normals[:, 2] < 0
+        return rows[is_crossed]
 
     @cached_property
     def _upper_bounds(self) -> Float[np.ndarray, " m"]:
         return self.corners[:, :, -1].max(axis=1)
 
     @cached_property
+    def _centers(self) -> Float[np.ndarray, "m d"]:
+        return self.corners.mean(axis=1)
+
+    @cached_property
     def _tree(self) -> tuple[KDTree, float]:
         """Search tree of the facet centers, and maximum distance of a corner from its center."""
-        centers = self.corners.mean(axis=1)
-        return KDTree(centers), float(np.linalg.norm(self.corners - centers[:, None], axis=2).max())
+        radii = np.linalg.norm(self.corners - self._centers[:, None], axis=2)
+        return KDTree(self._centers), float(radii.max())
 
-    def distances(self, points: Float[np.ndarray, "n d"]) -> Float[np.ndarray, " n"]:
+    def distances(self, points: Points) -> Float[np.ndarray, " n"]:
         """Return the distances of points from the nearest facet; 0 within rounding of a facet."""
         tree, radius = self._tree
         num_facets = len(tree.data)
         distances, pending = np.full(len(points), np.inf), np.arange(len(points))
         count = min(_INITIAL_NEIGHBORS, num_facets)
         while len(pending):
-            center_distances, facets = tree.query(points[pending], k=count)
-            facets = np.asarray(facets).reshape(len(pending), -1)
+            query = tree.query(points[pending], k=count)
+            center_distances, facets = (np.reshape(array, (-1, count)) for array in query)
             chunk = max(1, _CHUNK // count)
             for start in range(0, len(pending), chunk):
                 rows = slice(start, start + chunk)
@@ -231,20 +221,20 @@ class Facets:
                 distances[pending[rows]] = nearest
             if count == num_facets:
                 break
-            bound = np.asarray(center_distances).reshape(len(pending), -1)[:, -1] - radius
-            pending = pending[bound < _DISTANCE_RATIO * distances[pending]]
+            bounds = center_distances[:, -1] - radius
+            pending = pending[bounds < _DISTANCE_RATIO * distances[pending]]
             count = min(4 * count, num_facets)
         tolerance = Tolerances.from_bounds(self.bounds).on_facet
         return np.where(distances < tolerance, 0.0, distances)
 
-    def signed_distances(self, points: Float[np.ndarray, "n d"]) -> Float[np.ndarray, " n"]:
+    def signed_distances(self, points: Points) -> Float[np.ndarray, " n"]:
         """Return distances from the nearest facet, negative for enclosed points."""
         return np.where(self.contains(points), -1.0, 1.0) * self.distances(points)
 
     @property
     def enclosed_measure(self) -> float:
         """Enclosed area or volume, by the divergence theorem."""
-        heights = np.sum(self.corners.mean(axis=1) * self.normals, axis=1)
+        heights = np.sum(self._centers * self.normals, axis=1)
         return float(heights @ self.measures) / self.corners.shape[2]
 
 
@@ -281,9 +271,7 @@ class _FacetGrid:
         starts = np.searchsorted(cell[order], np.arange(np.prod(shape) + 1))
         return _FacetGrid(origin, width, shape, starts, facet[order])
 
-    def pairs(
-        self, points: Float[np.ndarray, "n e"]
-    ) -> tuple[Int[np.ndarray, " k"], Int[np.ndarray, " k"]]:
+    def pairs(self, points: Float[np.ndarray, "n e"]) -> tuple[np.ndarray, np.ndarray]:
         """Return all pairs of a point and a facet that overlaps its cell, as index arrays."""
         index = ((points - self.low) / self.width).astype(int)
         cell = np.ravel_multi_index(tuple(index.T), self.shape, mode="clip")
@@ -297,32 +285,33 @@ def _repeat_ranges(counts: Int[np.ndarray, " n"]) -> tuple[np.ndarray, np.ndarra
     return i, np.arange(len(i)) - np.repeat(np.cumsum(counts) - counts, counts)
 
 
-def _subdivided_simplex(d: int, divisions: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return barycentric nodes and cells of a uniform refinement of a segment or triangle."""
-    if d == 2:
-        t = np.linspace(0, 1, divisions + 1)
-        return np.stack([1 - t, t], axis=1), np.arange(divisions)[:, None] + [0, 1]
-    pairs = [(i, j) for i in range(divisions + 1) for j in range(divisions + 1 - i)]
-    index = {pair: k for k, pair in enumerate(pairs)}
-    nodes = np.array([(divisions - i - j, i, j) for i, j in pairs]) / divisions
-    upright = [((i, j), (i + 1, j), (i, j + 1)) for i, j in pairs]
-    inverted = [((i + 1, j), (i + 1, j + 1), (i, j + 1)) for i, j in pairs]
-    cells = [cell for cell in upright + inverted if all(node in index for node in cell)]
-    return nodes, np.array([[index[node] for node in cell] for cell in cells])
+def _passes_above(first: np.ndarray, last: np.ndarray, points: np.ndarray) -> np.ndarray:
+    """Return whether segments from left to right pass above points, in the first two coordinates.
+
+    The result is identical for both facets of an edge.
+    """
+    (dx, dy), (x, y) = (last - first).T[:2], (points - first).T[:2]
+    return dy * x > dx * y
+
+
+def _measures(corners: Float[np.ndarray, "m d d"]) -> Float[np.ndarray, " m"]:
+    """Return the lengths of segments or the areas of triangles."""
+    sides = corners[:, 1:] - corners[:, :1]
+    if sides.shape[1] == 1:
+        return np.linalg.norm(sides[:, 0], axis=1)
+    return 0.5 * np.linalg.norm(np.cross(sides[:, 0], sides[:, 1]), axis=1)
 
 
 def _facet_distances(
     points: Float[np.ndarray, "n 1 d"], corners: Float[np.ndarray, "n k d d"]
 ) -> Float[np.ndarray, "n k"]:
     """Return the distances of points from segments or triangles."""
-    edges = [(0, 1)] if corners.shape[2] == 2 else [(0, 1), (1, 2), (2, 0)]
-    edge_distance = np.min(
-        [_segment_distances(points, corners[:, :, i], corners[:, :, j]) for i, j in edges], 0
-    )
-    if len(edges) == 1:
-        return edge_distance
-    ab, ac = corners[:, :, 1] - corners[:, :, 0], corners[:, :, 2] - corners[:, :, 0]
-    offset = points - corners[:, :, 0]
+    if corners.shape[2] == 2:
+        return _segment_distances(points, corners[:, :, 0], corners[:, :, 1])
+    a, b, c = np.moveaxis(corners, 2, 0)
+    edges = ((a, b), (b, c), (c, a))
+    edge_distance = np.min([_segment_distances(points, *edge) for edge in edges], axis=0)
+    ab, ac, offset = b - a, c - a, points - a
     normal = np.cross(ab, ac)
     square = np.maximum(np.sum(normal * normal, axis=-1), TINY)
     u = np.sum(np.cross(offset, ac) * normal, axis=-1) / square
@@ -351,7 +340,7 @@ def facet_normals(corners: Float[np.ndarray, "m d d"]) -> Float[np.ndarray, "m d
 
 def loops(edges: Int[np.ndarray, "m 2"]) -> Iterator[Int[np.ndarray, " k"]]:
     """Yield the edge indices of each closed curve, in order."""
-    following = {int(start): i for i, (start, _) in enumerate(edges)}
+    following = {start: i for i, start in enumerate(edges[:, 0].tolist())}
     remaining = set(range(len(edges)))
     while remaining:
         edge = min(remaining)
@@ -359,5 +348,5 @@ def loops(edges: Int[np.ndarray, "m 2"]) -> Iterator[Int[np.ndarray, " k"]]:
         while edge in remaining:
             remaining.discard(edge)
             chain.append(edge)
-            edge = following[int(edges[edge, 1])]
+            edge = following[edges[edge, 1]]
         yield np.array(chain)

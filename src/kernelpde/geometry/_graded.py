@@ -1,13 +1,14 @@
 """Point sets whose spacing follows a size field."""
 
 import heapq
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
 from scipy.spatial import KDTree
 
-from kernelpde.geometry._sampling import Chart
+from kernelpde.geometry._sampling import Chart, Points
 from kernelpde.geometry._size_field import SizeField
 
 OVERSAMPLING = 4
@@ -28,27 +29,23 @@ class ParameterCells(NamedTuple):
 def subdivide(chart: Chart, parameter_dim: int, size_field: SizeField) -> ParameterCells:
     """Divide the unit cube into boxes whose images are at most a quarter of the size field wide."""
     p = parameter_dim
-    batches: list[ParameterCells] = []
+    batches: list[np.ndarray] = []
     low, width = np.zeros((1, p)), np.ones((1, p))
     total = 0
     while len(low):
         center = chart(low + width / 2).points
+        spans = np.zeros_like(low)
         # Widths are measured through the center, because a closed curve ends at its start.
-        halves = [
-            np.linalg.norm(
-                size_field.scaled(chart(low + width * (0.5 + 0.5 * face)).points)
-                - size_field.scaled(center),
-                axis=1,
-            )
-            for face in _face_centers(p)
-        ]
-        spans = np.stack([halves[2 * i] + halves[2 * i + 1] for i in range(p)], axis=1)
+        for axis, end in product(range(p), (0.0, 1.0)):
+            face = np.where(np.arange(p) == axis, end, 0.5)
+            offset = size_field.scaled(chart(low + width * face).points) - size_field.scaled(center)
+            spans[:, axis] += np.linalg.norm(offset, axis=1)
         size = size_field.evaluate(center)
         fine = spans.max(axis=1) <= 0.25 * size
         if total + len(low) > _MAX_CELLS:
             fine[:] = True
         densities = np.prod(spans[fine], axis=1) * size[fine] ** -p
-        batches.append(ParameterCells(low[fine], width[fine], densities))
+        batches.append(np.column_stack([low[fine], width[fine], densities]))
         total += int(fine.sum())
         low, width, spans = low[~fine], width[~fine], spans[~fine]
         row, axis = np.arange(len(low)), spans.argmax(axis=1)
@@ -56,14 +53,9 @@ def subdivide(chart: Chart, parameter_dim: int, size_field: SizeField) -> Parame
         upper = low.copy()
         upper[row, axis] += width[row, axis]
         low, width = np.concatenate([low, upper]), np.concatenate([width, width])
-    cells = ParameterCells(*map(np.concatenate, zip(*batches, strict=True)))
-    order = np.argsort(morton_index(cells.low))
-    return ParameterCells(cells.low[order], cells.width[order], cells.densities[order])
-
-
-def _face_centers(p: int) -> Float[np.ndarray, "_ p"]:
-    """Return the face centers of the cube [-1, 1]ᵖ."""
-    return np.stack([sign * np.eye(p)[axis] for axis in range(p) for sign in (-1.0, 1.0)])
+    cells = np.concatenate(batches)
+    cells = cells[np.argsort(morton_index(cells[:, :p]))]
+    return ParameterCells(cells[:, :p], cells[:, p:-1], cells[:, -1])
 
 
 def morton_index(points: Float[np.ndarray, "n p"]) -> Float[np.ndarray, " n"]:
@@ -77,9 +69,7 @@ def morton_index(points: Float[np.ndarray, "n p"]) -> Float[np.ndarray, " n"]:
     return index.astype(float)
 
 
-def thin(
-    points: Float[np.ndarray, "n d"], sizes: Float[np.ndarray, " n"], count: int
-) -> Int[np.ndarray, " m"]:
+def thin(points: Points, sizes: Float[np.ndarray, " n"], count: int) -> Int[np.ndarray, " m"]:
     """Select `count` points that are well separated relative to their sizes.
 
     Weighted sample elimination: repeatedly remove the most crowded point (Yuksel, Computer Graphics

@@ -48,30 +48,26 @@ class GradingCenters(NamedTuple):
     def empty() -> "GradingCenters":
         return GradingCenters(np.zeros((0, 2)), np.zeros(0))
 
-    @staticmethod
-    def thinned(
-        points: Float[np.ndarray, "n 2"], radii: Float[np.ndarray, " n"]
-    ) -> "GradingCenters":
+    def thin(self) -> "GradingCenters":
         """Select centers by increasing radius so that none lies within the radius of another."""
         selected: list[int] = []
-        for i in np.argsort(radii, kind="stable"):
-            distances = np.linalg.norm(points[selected] - points[i], axis=1)
-            if not np.any(distances <= radii[i]):
-                selected.append(int(i))
-        return GradingCenters(points[selected], radii[selected])
+        for i in np.argsort(self.radii, kind="stable").tolist():
+            distances = np.linalg.norm(self.points[selected] - self.points[i], axis=1)
+            if not np.any(distances <= self.radii[i]):
+                selected.append(i)
+        return GradingCenters(self.points[selected], self.radii[selected])
 
 
 def find_grading_centers(regions: Sequence[AbstractRegion]) -> GradingCenters:
     """Return the reentrant corners and small arcs of a planar domain and its boundary."""
     corners, arcs = reentrant_corners(regions), small_arcs(regions)
-    return GradingCenters.thinned(
-        np.concatenate([corners, arcs.points]), np.concatenate([np.zeros(len(corners)), arcs.radii])
-    )
+    radii = np.concatenate([np.zeros(len(corners)), arcs.radii])
+    return GradingCenters(np.concatenate([corners, arcs.points]), radii).thin()
 
 
 def _boundary_curves(regions: Sequence[AbstractRegion]) -> list[Patch]:
     """Return the boundary curves among regions with two coordinates."""
-    patches = [patch for region in regions for patch in as_patches(region)]
+    patches = as_patches(*regions)
     return [p for p in patches if p.parameter_dim == 1 and len(p.space.coordinates) == 2]
 
 
@@ -82,32 +78,28 @@ def small_arcs(regions: Sequence[AbstractRegion]) -> GradingCenters:
         return GradingCenters.empty()
     max_radius = _MAX_ARC_RADIUS * np.ptp(bounding_box(regions), axis=1).min()
     num_steps = max(_MIN_STEPS, _STEPS // len(curves))
-    fits = [_fit_arcs(curve, num_steps, max_radius) for curve in curves]
-    centers, radii, turns = map(np.concatenate, zip(*fits, strict=True))
-    if not len(radii):
+    fits = np.concatenate([_fit_arcs(curve, num_steps, max_radius) for curve in curves])
+    centers, radii, turns = fits[:, :2], fits[:, 2], fits[:, 3]
+    if not len(fits):
         return GradingCenters.empty()
     arcs = KDTree(centers).query_ball_point(centers, 0.5 * radii)
     total_turn = np.array([turns[arc].sum() for arc in arcs])
-    arc_centers, arc_radii, is_remaining = [], [], np.ones(len(radii), dtype=bool)
+    medians, is_remaining = np.zeros((0, 4)), np.ones(len(fits), dtype=bool)
     # Decreasing order of the turn: radii of single steps can have large errors.
     for step in np.argsort(-total_turn, kind="stable"):
         if is_remaining[step] and total_turn[step] > _MIN_ARC_ANGLE:
-            arc_centers.append(np.median(centers[arcs[step]], axis=0))
-            arc_radii.append(np.median(radii[arcs[step]]))
-            is_remaining &= np.linalg.norm(centers - arc_centers[-1], axis=1) > arc_radii[-1]
-    if not arc_centers:
-        return GradingCenters.empty()
-    return GradingCenters(np.stack(arc_centers), np.array(arc_radii))
+            median = np.median(fits[arcs[step]], axis=0)
+            medians = np.concatenate([medians, median[None]])
+            is_remaining &= np.linalg.norm(centers - median[:2], axis=1) > median[2]
+    return GradingCenters(medians[:, :2], medians[:, 2])
 
 
-def _fit_arcs(
-    curve: Patch, num_steps: int, max_radius: float
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _fit_arcs(curve: Patch, num_steps: int, max_radius: float) -> Float[np.ndarray, "k 4"]:
     """Return the centers, radii and turns of all steps along a curve whose radius is small."""
     steps = (np.arange(num_steps) + 0.5)[:, None] / num_steps
     points, normals, _ = curve.chart(steps)
     if normals is None:
-        return np.zeros((0, 2)), np.zeros(0), np.zeros(0)
+        return np.zeros((0, 4))
     tangent, turn = np.diff(points, axis=0), np.diff(normals, axis=0)
     length = np.linalg.norm(tangent, axis=1)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -117,18 +109,19 @@ def _fit_arcs(
         inside = curve.mask(points)
         curvature[~(inside[1:] & inside[:-1])] = 0.0
     # The median of three steps ignores vertices of polygons, which turn within one step.
-    median = np.median(np.stack([curvature[:-2], curvature[1:-1], curvature[2:]]), axis=0)
-    (small,) = np.nonzero(median > 1 / max_radius)
-    radius = 1 / median[small]
+    median = np.median([curvature[:-2], curvature[1:-1], curvature[2:]], axis=0)
+    small = np.flatnonzero(median > 1 / max_radius)
+    radius = 1 / median[small][:, None]
     small += 1
-    return points[small] + radius[:, None] * normals[small], radius, length[small] / radius
+    return np.hstack(
+        [points[small] + radius * normals[small], radius, length[small, None] / radius]
+    )
 
 
 def reentrant_corners(regions: Sequence[AbstractRegion]) -> Float[np.ndarray, "k 2"]:
     """Return the points of a planar boundary with an interior angle of more than 190 degrees."""
     curves = _boundary_curves(regions)
-    patches = [patch for region in regions for patch in as_patches(region)]
-    masks = [patch.mask for patch in patches if patch.is_interior and patch.mask is not None]
+    masks = [p.mask for p in as_patches(*regions) if p.is_interior and p.mask is not None]
     if not masks or not curves:
         return np.zeros((0, 2))
     probe = Tolerances.from_bounds(bounding_box(regions)).probe

@@ -8,7 +8,7 @@ from jaxtyping import Bool, Float
 
 from kernelpde.checking import check_instance, check_integer, check_name, check_real, require
 from kernelpde.geometry._region import AbstractRegion, Patch, as_patches
-from kernelpde.geometry._sampling import unit_points
+from kernelpde.geometry._sampling import Points, tensor_grid, unit_points
 from kernelpde.geometry._tolerances import BOUNDARY_TOLERANCE
 
 
@@ -34,7 +34,7 @@ class Grid:
         return tuple(len(axis) for axis in self.axes.values())
 
     @property
-    def points(self) -> Float[np.ndarray, "n d"]:
+    def points(self) -> Points:
         """One row per point; the last free coordinate varies fastest."""
         return _grid_points(self.coordinates, self.axes, self.fixed)
 
@@ -81,17 +81,15 @@ def make_grid(
     expected = f"at least 2 for each of {len(free)} free coordinates"
     require(is_valid, "A grid", "the resolution", expected, counts)
     bounds = bounding_box(regions)[[coordinates.index(name) for name in free]]
-    axes = {
-        name: np.linspace(low, high, count)
-        for name, (low, high), count in zip(free, bounds, per_axis, strict=True)
-    }
+    lines = [np.linspace(low, high, per_axis[i]) for i, (low, high) in enumerate(bounds)]
+    axes = {name: lines[i] for i, name in enumerate(free)}
     inside = _inside_any(regions, _grid_points(coordinates, axes, fixed))
     return Grid(coordinates, axes, fixed, inside.reshape(per_axis))
 
 
 def bounding_box(regions: Sequence[AbstractRegion]) -> Float[np.ndarray, "d 2"]:
     """Return the lower and upper ends of a box that contains all points of regions."""
-    patches = [patch for region in regions for patch in as_patches(region)]
+    patches = as_patches(*regions)
     interiors = [patch for patch in patches if patch.is_interior]
     samples = [_extreme_points(patch) for patch in (interiors or patches)]
     if not samples:
@@ -101,7 +99,7 @@ def bounding_box(regions: Sequence[AbstractRegion]) -> Float[np.ndarray, "d 2"]:
     return np.stack([points.min(0), points.max(0)], axis=1)
 
 
-def _extreme_points(patch: Patch) -> Float[np.ndarray, "n d"]:
+def _extreme_points(patch: Patch) -> Points:
     """Return points with approximately the bounding box of the patch."""
     if patch.is_interior:
         return patch.corners()
@@ -109,11 +107,9 @@ def _extreme_points(patch: Patch) -> Float[np.ndarray, "n d"]:
     return np.concatenate([patch.corners(), patch.chart(unit).points])
 
 
-def _inside_any(
-    regions: Sequence[AbstractRegion], points: Float[np.ndarray, "n d"]
-) -> Bool[np.ndarray, " n"]:
+def _inside_any(regions: Sequence[AbstractRegion], points: Points) -> Bool[np.ndarray, " n"]:
     """Return whether points lie in the interior of any region; all do if there is no interior."""
-    patches = [patch for region in regions for patch in as_patches(region) if patch.is_interior]
+    patches = [patch for patch in as_patches(*regions) if patch.is_interior]
     # Masks are strict, but points on the boundary belong to a picture.
     middle = (points.min(0) + points.max(0)) / 2
     points = middle + (1 - BOUNDARY_TOLERANCE) * (points - middle)
@@ -125,7 +121,5 @@ def _inside_any(
 
 def _grid_points(
     coordinates: tuple[str, ...], axes: Mapping[str, np.ndarray], fixed: Mapping[str, float]
-) -> Float[np.ndarray, "n d"]:
-    values = [axes[name] if name in axes else [fixed[name]] for name in coordinates]
-    columns = np.meshgrid(*values, indexing="ij")
-    return np.stack([column.reshape(-1) for column in columns], axis=1)
+) -> Points:
+    return tensor_grid([axes.get(name, np.array(fixed.get(name))) for name in coordinates])

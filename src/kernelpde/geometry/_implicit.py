@@ -13,10 +13,10 @@ from jaxtyping import Array, Float
 from kernelpde.checking import check_callable, require
 from kernelpde.errors import InputError
 from kernelpde.geometry._box import Box
-from kernelpde.geometry._domain import AbstractDomain
+from kernelpde.geometry._domain import AbstractDomain, central_differences
 from kernelpde.geometry._facets import Facets, facet_normals
 from kernelpde.geometry._region import Patch
-from kernelpde.geometry._sampling import RegionSample
+from kernelpde.geometry._sampling import Points, RegionSample, tensor_grid
 from kernelpde.geometry._tolerances import ROUNDING_TOLERANCE, TINY
 from kernelpde.precision import require_float64
 
@@ -85,15 +85,10 @@ class Implicit(AbstractDomain):
     def _values_and_gradients(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return values and gradients, by central differences if JAX cannot differentiate."""
         values, gradients = self._evaluate(points)
-        if gradients is not None:
-            return values, gradients
-        return values, np.stack(
-            [
-                (self._values(points + step) - self._values(points - step)) / (2 * step.sum())
-                for step in np.diag(self.tolerances.difference_step)
-            ],
-            axis=1,
-        )
+        if gradients is None:
+            step = self.tolerances.difference_step
+            gradients = central_differences(self._values, points, step)
+        return values, gradients
 
     def _evaluate(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
         """Return values, and gradients if JAX can differentiate the function."""
@@ -102,8 +97,8 @@ class Implicit(AbstractDomain):
         # Padding to a power of two limits the number of compiled programs.
         padded = np.resize(points, (max(1024, 1 << (count - 1).bit_length()), dimension))
         try:
-            outputs = self._program(*padded.T)
-            values, gradients = (np.atleast_1d(np.array(output))[:count] for output in outputs)
+            outputs = map(np.atleast_1d, self._program(padded))
+            values, gradients = (np.array(output)[:count] for output in outputs)
         except (jax.errors.JAXTypeError, jax.errors.TracerArrayConversionError, TypeError):
             values, gradients = np.asarray(self._function(*points.T), dtype=float), None
         expected = f"of shape ({count},), one number per point"
@@ -116,20 +111,15 @@ class Implicit(AbstractDomain):
         return values, gradients
 
     @cached_property
-    def _program(self) -> Callable[..., tuple[Array, Array]]:
-        def function(*x: Array) -> Array:
-            return jnp.asarray(self._function(*x), dtype=float)
+    def _program(self) -> Callable[[np.ndarray], tuple[Array, Array]]:
+        def function(points: Array) -> Array:
+            return jnp.asarray(self._function(*points.T), dtype=float)
 
-        def values_and_gradients(*columns: Array) -> tuple[Array, Array]:
-            pairs = [
-                jax.jvp(
-                    function,
-                    columns,
-                    tuple(jnp.full_like(c, i == k) for k, c in enumerate(columns)),
-                )
-                for i in range(len(columns))
-            ]
-            return pairs[0][0], jnp.stack([derivative for _, derivative in pairs], axis=-1)
+        def values_and_gradients(points: Array) -> tuple[Array, Array]:
+            def differentiate(axis: Array) -> tuple[Array, Array]:
+                return jax.jvp(function, (points,), (jnp.broadcast_to(axis, points.shape),))
+
+            return jax.vmap(differentiate, out_axes=(None, -1))(jnp.eye(points.shape[1]))
 
         return jax.jit(values_and_gradients)
 
@@ -144,7 +134,7 @@ class Implicit(AbstractDomain):
     def _is_negative(self, points: np.ndarray) -> np.ndarray:
         return self._values(points) < 0
 
-    def project(self, points: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
+    def project(self, points: Points) -> Points:
         """Move points near the surface onto it, by Newton's method along the gradient."""
         extent, step, tolerances = np.ptp(self.bounds, axis=1), points, self.tolerances
         for _ in range(_MAX_NEWTON_STEPS):
@@ -206,8 +196,7 @@ class Implicit(AbstractDomain):
 
     def _restrict_time(self, start: float, end: float) -> Patch:
         """Return the surface in a time window."""
-        intervals = dict(zip(self.space.coordinates, map(tuple, self.bounds.tolist()), strict=True))
-        intervals[str(self.space.time)] = (start, end)
+        intervals = self.intervals | {str(self.space.time): (start, end)}
         window = Implicit(self._function, self.space.time, self._resolution, **intervals)
         return window.boundary_patches["surface"]
 
@@ -237,13 +226,12 @@ def _marching_simplices(
     corners have both signs is cut in a segment, a triangle, or a quadrangle of two triangles.
     """
     dimension = len(bounds)
-    axes = [np.linspace(low, high, cells + 1) for low, high in bounds]
-    nodes = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1)
-    values = function(nodes.reshape(-1, dimension)).reshape(nodes.shape[:-1])
+    nodes = tensor_grid([np.linspace(low, high, cells + 1) for low, high in bounds])
+    values = function(nodes).reshape((cells + 1,) * dimension)
+    nodes = nodes.reshape(*values.shape, dimension)
     is_positive = values >= 0
     facets = [np.zeros((0, dimension, dimension))]
-    cubes = np.stack(np.meshgrid(*[np.arange(cells)] * dimension, indexing="ij"), axis=-1)
-    cubes = cubes.reshape(-1, dimension)
+    cubes = tensor_grid([np.arange(cells)] * dimension)
     for order in permutations(range(dimension)):
         steps = np.cumsum([np.zeros(dimension, int), *np.eye(dimension, dtype=int)[list(order)]], 0)
         index = cubes[:, None] + steps  # (cubes, d + 1, d)
@@ -254,11 +242,9 @@ def _marching_simplices(
             matching = tuple(np.moveaxis(index[(signs == np.array(pattern)).all(axis=1)], -1, 0))
             p, f = nodes[matching], values[matching]
             for cut in cuts:
-                corners = []
-                for a, b in cut:
-                    t = f[:, a] / (f[:, a] - f[:, b])
-                    corners.append(p[:, a] + t[:, None] * (p[:, b] - p[:, a]))
-                facets.append(np.stack(corners, axis=1))
+                a, b = np.transpose(cut)
+                t = f[:, a] / (f[:, a] - f[:, b])
+                facets.append(p[:, a] + t[..., None] * (p[:, b] - p[:, a]))
     return np.concatenate(facets)
 
 
@@ -266,8 +252,7 @@ def _simplex_cases(dimension: int) -> dict[tuple[bool, ...], list[list[tuple[int
     """Return, for each sign pattern of a simplex, the cutting facets as lists of edges."""
     cases = {}
     for pattern in product((False, True), repeat=dimension + 1):
-        positive = [i for i, sign in enumerate(pattern) if sign]
-        negative = [i for i, sign in enumerate(pattern) if not sign]
+        negative, positive = (np.flatnonzero(np.equal(pattern, sign)).tolist() for sign in (0, 1))
         minority, majority = sorted([positive, negative], key=len)
         if len(minority) == 1:
             cases[pattern] = [[(minority[0], i) for i in majority]]

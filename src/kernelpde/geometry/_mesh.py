@@ -2,12 +2,11 @@
 
 import warnings
 from collections.abc import Mapping
-from itertools import combinations
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Int
 
 from kernelpde.arrays import Numbers
 from kernelpde.checking import (
@@ -16,6 +15,7 @@ from kernelpde.checking import (
     check_real,
     format_names,
     require,
+    requires_extra,
     to_float_array,
 )
 from kernelpde.errors import FileError, InputError
@@ -24,8 +24,12 @@ from kernelpde.geometry._domain import AbstractDomain
 from kernelpde.geometry._facets import Facets, facet_normals, loops
 from kernelpde.geometry._polygon import FacetedDomain
 from kernelpde.geometry._region import PatchUnion
+from kernelpde.geometry._sampling import Points
 from kernelpde.geometry._space import make_space
 from kernelpde.geometry._tolerances import ROUNDING_TOLERANCE
+
+if TYPE_CHECKING:
+    import meshio
 
 
 class Mesh(FacetedDomain):
@@ -66,9 +70,8 @@ class Mesh(FacetedDomain):
         coordinates: tuple[str, ...] | None = None,
         feature_angle: float = 30.0,
     ):
-        self._feature_angle = check_real(
-            "Mesh", "feature_angle", feature_angle, at_least=0.0, at_most=90.0
-        )
+        angle = check_real("Mesh", "feature_angle", feature_angle, at_least=0.0, at_most=90.0)
+        self._feature_angle = angle
         self._points, self._cells, vertex_indices = _check_mesh(points, cells)
         dimension = self._points.shape[1]
         self.space = make_space("Mesh", coordinates, dimension)
@@ -81,13 +84,10 @@ class Mesh(FacetedDomain):
         normals = facet_normals(corners)
         if Facets(corners, normals).enclosed_measure < 0:
             normals = -normals
-        at_corners = None
-        if self._feature_angle > 0:
-            at_corners = corner_normals(vertices, corners, normals, self._feature_angle)
+        at_corners = corner_normals(vertices, corners, normals, angle) if angle > 0 else None
         self._facets = Facets(corners, normals, at_corners)
-        self._groups = {
-            name: vertex_indices[np.asarray(sides)] for name, sides in (groups or {}).items()
-        }
+        groups = groups or {}
+        self._groups = {name: vertex_indices[np.asarray(sides)] for name, sides in groups.items()}
         self._subdomains = {name: np.asarray(rows) for name, rows in (subdomains or {}).items()}
         self._pieces = _boundary_pieces(self._facets, vertices, self._groups)
 
@@ -128,8 +128,8 @@ def _facet_key(corners: np.ndarray) -> frozenset[tuple[float, ...]]:
 
 
 def _check_mesh(
-    points: Any, cells: Any
-) -> tuple[Float[np.ndarray, "n d"], Int[np.ndarray, "m c"], Int[np.ndarray, " v"]]:
+    points: Numbers, cells: Numbers
+) -> tuple[Points, Int[np.ndarray, "m c"], Int[np.ndarray, " v"]]:
     """Return distinct points, cells, and for each input vertex the index of its point."""
     vertices, indices = to_float_array("Mesh", "points", points), np.asarray(cells)
     is_valid = vertices.ndim == 2 and vertices.shape[1] in (2, 3)
@@ -148,19 +148,17 @@ def _check_mesh(
 
 
 def _check_degenerate(points: np.ndarray, cells: np.ndarray) -> None:
-    sides = points[cells[:, 1:]] - points[cells[:, :1]]
-    edges = [
-        points[cells[:, i]] - points[cells[:, j]] for i, j in combinations(range(cells.shape[1]), 2)
-    ]
-    longest = np.max([np.linalg.norm(edge, axis=1) for edge in edges], axis=0)
+    corners = points[cells]
+    sides = corners[:, 1:] - corners[:, :1]
+    edges = corners[:, :, None] - corners[:, None]
+    longest = np.linalg.norm(edges, axis=-1).max(axis=(1, 2))
     measure = np.sqrt(np.maximum(np.linalg.det(sides @ sides.transpose(0, 2, 1)), 0))
     degenerate = np.flatnonzero(measure <= ROUNDING_TOLERANCE * longest ** sides.shape[1])
     if len(degenerate):
         first = degenerate[0]
         raise InputError(
             f"Mesh: {len(degenerate)} of {len(cells)} cells are degenerate, the first is cell "
-            f"{first} at {points[cells[first]].tolist()}. Clean the mesh, for example merge "
-            "vertices."
+            f"{first} at {corners[first].tolist()}. Clean the mesh, for example merge vertices."
         )
 
 
@@ -242,22 +240,12 @@ def _boundary_pieces(
     return pieces
 
 
-_CELL_DIMENSIONS = {
-    "vertex": 0,
-    "line": 1,
-    "line3": 1,
-    "triangle": 2,
-    "triangle6": 2,
-    "tetra": 3,
-    "tetra10": 3,
-}
-"""Dimensions of the supported cell types of `meshio`; the corners are the first nodes of a cell."""
+_CELL_TYPES = ("vertex", "line", "line3", "triangle", "triangle6", "tetra", "tetra10")
+"""Supported cell types of `meshio`; the corners are the first nodes of a cell."""
 
 
 def read_mesh(
-    path: str | Path,
-    coordinates: tuple[str, ...] | None = None,
-    feature_angle: float = 30.0,
+    path: str | Path, coordinates: tuple[str, ...] | None = None, feature_angle: float = 30.0
 ) -> Mesh:
     """Read a domain from a mesh file: `.msh`, `.vtu`, `.stl`, `.obj` or another `meshio` format.
 
@@ -284,12 +272,12 @@ def read_mesh(
     if points.shape[1] == 3 and np.ptp(points[:, 2]) == 0.0:
         points = points[:, :2]
     for cell_block in mesh.cells:
-        if cell_block.type not in _CELL_DIMENSIONS:
+        if cell_block.type not in _CELL_TYPES:
             raise FileError(
                 f"read_mesh: {str(path)!r} has cells of type {cell_block.type!r}; expected "
                 "triangles, tetrahedra and their sides. Export a mesh of simplices."
             )
-    top = max((_CELL_DIMENSIONS[cell_block.type] for cell_block in mesh.cells), default=0)
+    top = max((cell_block.dim for cell_block in mesh.cells), default=0)
     if top < 2:
         raise FileError(f"read_mesh: {str(path)!r} has no triangles or tetrahedra.")
     cells, cell_tags = _cells_with_tags(mesh, top)
@@ -304,11 +292,9 @@ def read_mesh(
     return Mesh(points, cells, groups, subdomains, coordinates, feature_angle)
 
 
-def _read_meshio(path: str | Path) -> Any:
-    try:
+def _read_meshio(path: str | Path) -> "meshio.Mesh":
+    with requires_extra("read_mesh", "mesh"):
         import meshio
-    except ImportError as error:
-        raise InputError("read_mesh needs an extra: pip install 'kernelpde[mesh]'.") from error
     if not Path(path).is_file():
         raise FileError(f"read_mesh: there is no file {str(path)!r}.")
     try:
@@ -319,19 +305,19 @@ def _read_meshio(path: str | Path) -> Any:
         raise FileError(f"read_mesh: {str(path)!r} cannot be read as a mesh: {error}") from error
 
 
-def _cells_with_tags(mesh: Any, dimension: int) -> tuple[np.ndarray, np.ndarray]:
+def _cells_with_tags(mesh: "meshio.Mesh", dimension: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the corners of all cells of a dimension, and their physical tags (0 if untagged)."""
+    untagged = [np.zeros(len(cell_block.data), int) for cell_block in mesh.cells]
+    tags_by_block = mesh.cell_data.get("gmsh:physical", untagged)
     cells, tags = [np.zeros((0, dimension + 1), int)], [np.zeros(0, int)]
-    tags_by_block = mesh.cell_data.get("gmsh:physical")
     for i, cell_block in enumerate(mesh.cells):
-        if _CELL_DIMENSIONS[cell_block.type] == dimension:
-            cells.append(np.asarray(cell_block.data)[:, : dimension + 1])
-            untagged = np.zeros(len(cell_block.data), int)
-            tags.append(untagged if tags_by_block is None else np.asarray(tags_by_block[i]))
+        if cell_block.dim == dimension:
+            cells.append(cell_block.data[:, : dimension + 1])
+            tags.append(np.asarray(tags_by_block[i]))
     return np.concatenate(cells), np.concatenate(tags)
 
 
-def _group_names(mesh: Any, dimension: int, tags: np.ndarray) -> dict[int, str]:
+def _group_names(mesh: "meshio.Mesh", dimension: int, tags: np.ndarray) -> dict[int, str]:
     """Return the name of each physical group of a dimension by its tag."""
     names = {int(tag): name for name, (tag, d) in mesh.field_data.items() if d == dimension}
     return {int(tag): names.get(int(tag), f"group {tag}") for tag in np.unique(tags) if tag}

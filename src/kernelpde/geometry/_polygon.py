@@ -90,18 +90,15 @@ class Polygon(FacetedDomain):
         self._outer = _ring_facets(outer, outward=True)
         self._pieces = _named_edges(self._outer, names)
         for name, ring in hole_rings.items():
-            outside = np.flatnonzero(~self._outer.contains(ring))
-            if len(outside):
+            for i in np.flatnonzero(~self._outer.contains(ring)):
                 raise InputError(
-                    f"Polygon: {name} must lie inside the outer curve; its vertex {outside[0]} is "
-                    f"{ring[outside[0]].tolist()}."
+                    f"Polygon: {name} must lie inside the outer curve; its vertex {i} is "
+                    f"{ring[i].tolist()}."
                 )
             self._pieces[name] = _ring_facets(ring, outward=False)
-        pieces = list(self._pieces.values())
-        self._facets = Facets(
-            np.concatenate([piece.corners for piece in pieces]),
-            np.concatenate([piece.normals for piece in pieces]),
-        )
+        pieces = self._pieces.values()
+        corners = np.concatenate([piece.corners for piece in pieces])
+        self._facets = Facets(corners, np.concatenate([piece.normals for piece in pieces]))
 
     def edge(self, index: int) -> Patch:
         """Return the edge of the outer curve that starts at a vertex."""
@@ -125,8 +122,7 @@ def _named_edges(outer: Facets, names: Sequence[str] | None) -> dict[str, Facets
     is_valid = len(names) == num_edges and not any(name.startswith("hole ") for name in names)
     expected = f"one name for each of {num_edges} edges, none of them 'hole ...'"
     require(is_valid, "Polygon", "names", expected, names)
-    labels = np.array(names)
-    return {name: outer.select(np.flatnonzero(labels == name)) for name in dict.fromkeys(names)}
+    return {name: outer.select(np.array(names) == name) for name in dict.fromkeys(names)}
 
 
 def _check_ring(label: str, vertices: Any) -> Float[np.ndarray, "m 2"]:
@@ -135,9 +131,7 @@ def _check_ring(label: str, vertices: Any) -> Float[np.ndarray, "m 2"]:
         ring = ring[:-1]
     is_valid = ring.ndim == 2 and ring.shape[1] == 2 and len(ring) > 2 and np.isfinite(ring).all()
     require(bool(is_valid), "Polygon", label, "at least three finite points (x, y)", vertices)
-    repeated = np.flatnonzero((ring == np.roll(ring, -1, axis=0)).all(axis=1))
-    if len(repeated):
-        i = repeated[0]
+    for i in np.flatnonzero((ring == np.roll(ring, -1, axis=0)).all(axis=1)):
         raise InputError(
             f"Polygon: {label} {i} and the next are the same point, {ring[i].tolist()}. Leave one "
             "of them out."
@@ -159,14 +153,11 @@ def _check_crossings(rings: Sequence[np.ndarray]) -> None:
     end = np.concatenate([np.roll(ring, -1, axis=0) for ring in rings])
     for i in range(len(start) - 1):
         a, b, c, d = start[i], end[i], start[i + 1 :], end[i + 1 :]
-        is_overlapping = (
-            (np.maximum(c, d) >= np.minimum(a, b)) & (np.minimum(c, d) <= np.maximum(a, b))
-        ).all(1)
-        is_neighbor = (c == b).all(1) | (d == a).all(1)
+        is_low, is_high = np.maximum(c, d) < np.minimum(a, b), np.minimum(c, d) > np.maximum(a, b)
+        is_overlapping = ~(is_low | is_high).any(axis=1)
+        is_neighbor = (c == b).all(axis=1) | (d == a).all(axis=1)
         is_separated = (_side(a, b, c) * _side(a, b, d) > 0) | (_side(c, d, a) * _side(c, d, b) > 0)
-        crossing = np.flatnonzero(is_overlapping & ~is_neighbor & ~is_separated)
-        if len(crossing):
-            j = i + 1 + int(crossing[0])
+        for j in i + 1 + np.flatnonzero(is_overlapping & ~is_neighbor & ~is_separated):
             raise InputError(
                 "Polygon: its edges must not cross or touch, but the edge from "
                 f"{start[i].tolist()} to {end[i].tolist()} intersects the edge from "

@@ -11,8 +11,8 @@ from jaxtyping import Float
 
 from kernelpde.checking import check_instance, check_integer, format_value, require
 from kernelpde.errors import InputError
-from kernelpde.geometry._graded import OVERSAMPLING, ParameterCells, subdivide, thin
-from kernelpde.geometry._sampling import Chart, Mask, RegionSample, unit_points
+from kernelpde.geometry._graded import OVERSAMPLING, subdivide, thin
+from kernelpde.geometry._sampling import Chart, Mask, Points, RegionSample, unit_points
 from kernelpde.geometry._size_field import SizeField
 from kernelpde.geometry._space import Space
 
@@ -32,6 +32,20 @@ class AbstractRegion(abc.ABC):
         self, count: int | None, rng: np.random.Generator, method: str = "uniform"
     ) -> RegionSample:
         """Draw `count` points, as `Patch.sample`; `None` for all points of a finite set."""
+
+    def as_patches(self) -> "tuple[Patch, ...]":
+        """Return the patches that form the region; none for point clouds and averages."""
+        return ()
+
+    def restrict_time(self, start: float, end: float) -> "AbstractRegion":
+        """Return the part of the region in a time window."""
+        del start, end
+        raise InputError(f"The region {self.name!r} has no part in a time window.")
+
+    def with_size_field(self, size_field: SizeField) -> "AbstractRegion":
+        """Return the region with points spaced by a size field; finite regions are unchanged."""
+        del size_field
+        return self
 
     def __or__(self, region: "AbstractRegion") -> "PatchUnion":
         return union([self, region])
@@ -67,6 +81,12 @@ class Patch(AbstractRegion):
     time_slice: Callable[[float, float], "Patch"] | None = None
     smooth: bool = True
 
+    def as_patches(self):
+        return (self,)
+
+    def with_size_field(self, size_field):
+        return replace(self, size_field=size_field)
+
     @property
     def has_normals(self):
         return self.chart(np.full((1, self.parameter_dim), 0.5)).normals is not None
@@ -76,7 +96,7 @@ class Patch(AbstractRegion):
         """True for a piece of the domain itself, false for a piece of its boundary."""
         return self.parameter_dim == len(self.space.coordinates)
 
-    def corners(self) -> Float[np.ndarray, "n d"]:
+    def corners(self) -> Points:
         """Return the images of the corners of the cube, including those that the mask rejects."""
         return self.chart(np.array(list(product((0.0, 1.0), repeat=self.parameter_dim)))).points
 
@@ -107,8 +127,8 @@ class Patch(AbstractRegion):
         count = _check_request(self, count, rng)
         if self.parameter_dim == 0 and count > 1:
             raise InputError(f"The region {self.name!r} is a single point; got {count}.")
-        if self.size_field is not None and self.parameter_dim > 0:
-            return self.chart(self._graded_parameters(self.size_field, count, rng))
+        if self.is_graded:
+            return self.chart(self._graded_parameters(count, rng))
         if self.mask is None:
             return self.chart(unit_points(count, self.parameter_dim, method, rng))
         fraction = self.fraction()
@@ -124,23 +144,22 @@ class Patch(AbstractRegion):
             )
         num_trials = int(1.1 * count / fraction) + 32
         for _ in range(20):
-            points, normals, _ = self.chart(
-                unit_points(num_trials, self.parameter_dim, method, rng)
-            )
-            rows = np.flatnonzero(self.mask(points))[:count]
+            sample = self.chart(unit_points(num_trials, self.parameter_dim, method, rng))
+            rows = np.flatnonzero(self.mask(sample.points))[:count]
             if len(rows) == count:
-                return RegionSample(points[rows], None if normals is None else normals[rows])
+                return sample.select(rows)
             num_trials *= 2
         raise InputError(f"The region {self.name!r} is too small to draw {count} points from.")
 
-    def _cells(self, size_field: SizeField) -> ParameterCells:
-        return subdivide(self.chart, self.parameter_dim, size_field)
+    @property
+    def is_graded(self) -> bool:
+        """True if the spacing of points follows a size field."""
+        return self.size_field is not None and self.parameter_dim > 0
 
-    def _graded_parameters(
-        self, size_field: SizeField, count: int, rng: np.random.Generator
-    ) -> Float[np.ndarray, "n p"]:
+    def _graded_parameters(self, count: int, rng: np.random.Generator) -> Float[np.ndarray, "n p"]:
         """Draw parameters of points whose distances are proportional to the size field."""
-        low, width, densities = self._cells(size_field)
+        assert self.size_field is not None
+        low, width, densities = subdivide(self.chart, self.parameter_dim, self.size_field)
         cumulative = np.cumsum(densities) / densities.sum()
         num_candidates = num_trials = OVERSAMPLING * count
         while True:
@@ -155,7 +174,8 @@ class Patch(AbstractRegion):
             if len(unit) >= num_candidates // 2 or num_trials > 100 * num_candidates:
                 break
             num_trials *= 2
-        return unit[thin(size_field.scaled(points), size_field.evaluate(points), count)]
+        sizes = self.size_field.evaluate(points)
+        return unit[thin(self.size_field.scaled(points), sizes, count)]
 
     def restrict(self, mask: Mask, flip: bool = False) -> "Patch":
         """Return the part of this patch inside a mask, with reversed normals if `flip`."""
@@ -190,7 +210,7 @@ class Patch(AbstractRegion):
 
 def _flip_normals(chart: Chart, unit: np.ndarray) -> RegionSample:
     points, normals, _ = chart(unit)
-    return RegionSample(points, None if normals is None else -normals)
+    return RegionSample(points, normals if normals is None else -normals)
 
 
 def _intersect(first: Mask, second: Mask, points: np.ndarray) -> np.ndarray:
@@ -222,6 +242,13 @@ class PatchUnion(AbstractRegion):
     patches: tuple[Patch, ...]
     equal_counts: bool = False
 
+    def as_patches(self):
+        return self.patches
+
+    def with_size_field(self, size_field):
+        patches = tuple(patch.with_size_field(size_field) for patch in self.patches)
+        return replace(self, patches=patches)
+
     @property
     def has_normals(self):
         return all(patch.has_normals for patch in self.patches)
@@ -231,27 +258,20 @@ class PatchUnion(AbstractRegion):
         shares = np.array([self._share(patch) for patch in self.patches])
         if not shares.any():
             raise InputError(f"The region {self.name!r} is empty: all its pieces are empty.")
+        counts = _apportion(count, shares / shares.sum())
         if all(patch.parameter_dim == 0 for patch in self.patches):
-            expected = f"{len(self.patches)}, since it consists of single points"
+            counts = np.ones(len(self.patches), dtype=int)
+            expected = f"{len(counts)}, since it consists of single points"
             caller = f"The region {self.name!r}"
-            require(count == len(self.patches), caller, "the number of points", expected, count)
-            counts = np.ones(count, dtype=int)
-        else:
-            counts = _apportion(count, shares / shares.sum())
-        samples = [
-            patch.sample(int(patch_count), rng, method)
-            for patch, patch_count in zip(self.patches, counts, strict=True)
-            if patch_count
-        ]
-        points = np.concatenate([sample.points for sample in samples])
-        normals = [sample.normals for sample in samples if sample.normals is not None]
-        return RegionSample(
-            points, np.concatenate(normals) if len(normals) == len(samples) else None
+            require(count == len(counts), caller, "the number of points", expected, count)
+        drawn_from = np.flatnonzero(counts)
+        return RegionSample.concatenate(
+            [self.patches[i].sample(int(counts[i]), rng, method) for i in drawn_from]
         )
 
     def _share(self, patch: Patch) -> float:
         """Return the relative number of points of a patch."""
-        if patch.size_field is not None and patch.parameter_dim > 0:
+        if patch.is_graded:
             return density_integral(patch)
         return (1.0 if self.equal_counts else patch.full_measure) * patch.fraction()
 
@@ -264,17 +284,15 @@ class PatchUnion(AbstractRegion):
 def density_integral(patch: Patch) -> float:
     """Approximate ∫ H⁻ᵖ over a patch of dimension p, proportional to the points that it needs."""
     assert patch.size_field is not None
-    low, width, densities = patch._cells(patch.size_field)
+    low, width, densities = subdivide(patch.chart, patch.parameter_dim, patch.size_field)
     if patch.mask is not None:
         densities = densities[patch.mask(patch.chart(low + width / 2).points)]
     return float(densities.sum())
 
 
-def as_patches(region: AbstractRegion) -> tuple[Patch, ...]:
-    """Return the patches that form a region; none for point clouds and averages."""
-    if isinstance(region, PatchUnion):
-        return region.patches
-    return (region,) if isinstance(region, Patch) else ()
+def as_patches(*regions: AbstractRegion) -> tuple[Patch, ...]:
+    """Return the patches that form regions; none for point clouds and averages."""
+    return tuple(patch for region in regions for patch in region.as_patches())
 
 
 def union(regions: Sequence[AbstractRegion]) -> PatchUnion:
@@ -288,24 +306,21 @@ def union(regions: Sequence[AbstractRegion]) -> PatchUnion:
     ```
     """
     check_regions("union", regions, (Patch, PatchUnion), 'box["x=0"]')
-    patches = [patch for region in regions for patch in as_patches(region)]
+    patches = as_patches(*regions)
     name = " | ".join(region.name for region in regions)
     if len({(patch.parameter_dim, patch.space.coordinates) for patch in patches}) > 1:
         raise InputError(
             f"union: {name} differ in dimension or coordinates, so that they have no common "
             "measure. Write a separate condition for each."
         )
-    return PatchUnion(name, patches[0].space, tuple(patches))
+    return PatchUnion(name, patches[0].space, patches)
 
 
 def check_regions(
-    caller: str,
-    regions: Sequence[AbstractRegion],
-    kinds: type | tuple[type, ...],
-    example: str,
+    caller: str, regions: Sequence[AbstractRegion], kinds: type | tuple[type, ...], example: str
 ) -> None:
     """Check that an argument is a nonempty list of regions of the given types."""
-    if isinstance(regions, AbstractRegion) or not isinstance(regions, Sequence) or not regions:
+    if not isinstance(regions, Sequence) or not regions:
         raise InputError(
             f"{caller}: expected a list of regions, such as [{example}]; got "
             f"{format_value(regions)}."
@@ -314,12 +329,8 @@ def check_regions(
         check_instance(caller, "every entry", region, kinds, f"a region such as {example}")
 
 
-def check_given_count(region: AbstractRegion, count: int | None, size: int) -> None:
-    """Check that a requested number of points is the size of a finite set, or `None`."""
-    require(count in (None, size), region.name, "count", f"{size}, or left out", count)
-
-
 def _check_request(region: AbstractRegion, count: int | None, rng: np.random.Generator) -> int:
+    """Return the number of points to draw."""
     caller = f"The region {region.name!r}"
     expected = "a random number generator, such as np.random.default_rng(0)"
     check_instance(caller, "rng", rng, np.random.Generator, expected)

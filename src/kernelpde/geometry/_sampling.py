@@ -1,11 +1,12 @@
 """Samples of regions, and point sets in the unit cube."""
 
+import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float, Int, Shaped
 
 from kernelpde.checking import check_name
 from kernelpde.errors import InputError
@@ -14,25 +15,39 @@ METHODS = ("uniform", "sobol", "halton", "poisson", "grid")
 """Sampling methods of regions."""
 
 
+Points = Float[np.ndarray, "n d"]
+"""One point, normal or gradient per row."""
+
+
 class RegionSample(NamedTuple):
     """Points of a region, with outward unit normals of boundaries and weights of averages."""
 
-    points: Float[np.ndarray, "n d"]
-    normals: Float[np.ndarray, "n d"] | None
+    points: Points
+    normals: Points | None = None
     weights: Float[np.ndarray, "_ _"] | None = None
+
+    def select(self, rows: Int[np.ndarray, " k"] | Bool[np.ndarray, " n"]) -> "RegionSample":
+        """Return a subset of the points."""
+        normals = None if self.normals is None else self.normals[rows]
+        return RegionSample(self.points[rows], normals)
+
+    @staticmethod
+    def concatenate(samples: Sequence["RegionSample"]) -> "RegionSample":
+        """Concatenate samples; without normals if any of them has none."""
+        points = np.concatenate([sample.points for sample in samples])
+        normals = [sample.normals for sample in samples if sample.normals is not None]
+        has_normals = len(normals) == len(samples)
+        return RegionSample(points, np.concatenate(normals) if has_normals else None)
 
 
 Chart = Callable[[np.ndarray], RegionSample]
-"""A map from the unit cube to points and normals. Partial functions and callable objects, unlike
-local functions, can be pickled together with a region."""
+"""A map from the unit cube to points and normals. It must be picklable, unlike local functions."""
 
 Mask = Callable[[np.ndarray], np.ndarray]
 """A predicate of points; it must be picklable as well."""
 
 
-def unit_points(
-    count: int, dimension: int, method: str, rng: np.random.Generator
-) -> Float[np.ndarray, "n d"]:
+def unit_points(count: int, dimension: int, method: str, rng: np.random.Generator) -> Points:
     """Draw points in the open unit cube.
 
     The methods are uniform random, scrambled Sobol, scrambled Halton, Poisson disk, and a grid of
@@ -65,9 +80,8 @@ def _halton(count: int, dimension: int, rng: np.random.Generator) -> np.ndarray:
     points = np.zeros((count, dimension))
     for axis, base in enumerate(_primes(dimension)):
         num_digits = math.ceil(54 / math.log2(base)) - 1  # the precision of a double
-        permutations = np.tile(np.arange(base), (num_digits, 1))
         index, scale = np.arange(count), 1.0
-        for permutation in permutations:
+        for permutation in np.tile(np.arange(base), (num_digits, 1)):
             generator.shuffle(permutation)
             index, digit = np.divmod(index, base)
             scale /= base
@@ -76,12 +90,11 @@ def _halton(count: int, dimension: int, rng: np.random.Generator) -> np.ndarray:
 
 
 def _primes(count: int) -> list[int]:
+    """Return the first prime numbers."""
+    candidates = itertools.count(2)
     primes: list[int] = []
-    candidate = 2
     while len(primes) < count:
-        if all(candidate % prime for prime in primes):
-            primes.append(candidate)
-        candidate += 1
+        primes.append(next(n for n in candidates if all(n % prime for prime in primes)))
     return primes
 
 
@@ -104,5 +117,9 @@ def _grid(count: int, dimension: int) -> np.ndarray:
             f"A grid in {dimension} dimensions has n^{dimension} points; got {count}. "
             f"Use {lower**dimension} or {(lower + 1) ** dimension}."
         )
-    axis = (np.arange(per_axis) + 0.5) / per_axis
-    return np.stack(np.meshgrid(*[axis] * dimension, indexing="ij"), axis=-1).reshape(-1, dimension)
+    return tensor_grid([(np.arange(per_axis) + 0.5) / per_axis] * dimension)
+
+
+def tensor_grid(axes: Sequence[np.ndarray]) -> Shaped[np.ndarray, "n d"]:
+    """Return all combinations of coordinates, one per row; the last coordinate varies fastest."""
+    return np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(axes))

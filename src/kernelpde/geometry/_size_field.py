@@ -6,6 +6,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from kernelpde.arrays import to_array
+from kernelpde.geometry._sampling import Points
 
 _MAX_CENTERS = 64
 """Number of grading centers after padding; fixed, so that all problems share one program."""
@@ -54,11 +55,11 @@ class SizeField(eqx.Module):
             tuple(extent.tolist()),
         )
 
-    def scaled(self, points: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
+    def scaled(self, points: Points) -> Points:
         """Scale points to coordinates with extents of one."""
         return (points - np.array(self.low)) / np.array(self.extent)
 
-    def evaluate(self, points: Float[np.ndarray, "n d"]) -> Float[np.ndarray, " n"]:
+    def evaluate(self, points: Points) -> Float[np.ndarray, " n"]:
         """Evaluate H at many points with NumPy."""
         centers, radii = np.asarray(self.centers) * _QUANTUM, np.asarray(self.radii) * _QUANTUM
         squares = ((self.scaled(points)[:, None, :] - centers) ** 2).sum(-1)

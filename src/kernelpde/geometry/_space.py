@@ -1,17 +1,17 @@
 """Coordinates of a domain, and checks of their names and intervals."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 from jaxtyping import Float
 
+from kernelpde.arrays import Numbers
 from kernelpde.checking import format_names, require, to_float_array
 from kernelpde.errors import InputError
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Space:
     """The coordinates of a domain.
 
@@ -40,11 +40,7 @@ class Space:
 
     def agrees_with(self, space: "Space") -> bool:
         """Return whether conditions in both spaces can belong to one problem."""
-        return (self.coordinates, self.time, self.periods) == (
-            space.coordinates,
-            space.time,
-            space.periods,
-        )
+        return replace(self, duration=None) == replace(space, duration=None)
 
 
 def make_space(caller: str, coordinates: Sequence[str] | None, dimension: int) -> Space:
@@ -58,7 +54,7 @@ def make_space(caller: str, coordinates: Sequence[str] | None, dimension: int) -
     return Space(names)
 
 
-def check_interval(caller: str, name: str, interval: Any) -> Float[np.ndarray, " 2"]:
+def check_interval(caller: str, name: str, interval: Numbers) -> Float[np.ndarray, " 2"]:
     """Return the lower and upper end of an interval of positive, finite length."""
     ends = to_float_array(caller, name, interval)
     # The length can overflow even if both ends are finite.

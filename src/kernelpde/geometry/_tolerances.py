@@ -1,15 +1,18 @@
-"""Tolerances of geometric decisions."""
+"""Tolerances of geometric decisions, all of which are multiples of one relative rounding error."""
 
 from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float
 
-BOUNDARY_TOLERANCE = 1e-9
-"""Distance from a boundary, relative to the extent, below which a point lies on the boundary."""
-
 ROUNDING_TOLERANCE = 1e-12
 """Relative difference up to which two coordinates, or a measure and zero, are equal."""
+
+BOUNDARY_TOLERANCE = 1e3 * ROUNDING_TOLERANCE
+"""Distance from a boundary, relative to the extent, below which a point lies on the boundary."""
+
+UNIT_LENGTH_TOLERANCE = 1e6 * ROUNDING_TOLERANCE
+"""Accepted deviation of the length of user-supplied normals from one."""
 
 TINY = 1e-300
 """Lower bound of denominators, so that degenerate inputs do not divide by zero."""
@@ -39,13 +42,13 @@ class Tolerances:
     @staticmethod
     def from_bounds(bounds: Float[np.ndarray, "d 2"]) -> "Tolerances":
         """Derive tolerances from the lower and upper ends of a bounding box."""
-        extents = np.ptp(bounds, axis=1)
+        rounding = ROUNDING_TOLERANCE * np.ptp(bounds, axis=1)
         return Tolerances(
-            on_boundary=float(BOUNDARY_TOLERANCE * extents.max()),
-            on_facet=float(ROUNDING_TOLERANCE * extents.max()),
-            probe=1e-6 * extents,
-            on_surface=1e-10 * extents,
-            newton_step=1e-15 * extents,
+            on_boundary=1e3 * float(rounding.max()),
+            on_facet=float(rounding.max()),
+            probe=1e6 * rounding,
+            on_surface=1e2 * rounding,
+            newton_step=1e-3 * rounding,
             # The cube root of the machine epsilon balances truncation and rounding.
-            difference_step=6e-6 * extents,
+            difference_step=6e6 * rounding,
         )

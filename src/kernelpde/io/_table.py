@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from jaxtyping import Bool, Float
 
+from kernelpde.checking import requires_extra
 from kernelpde.errors import InputError
 from kernelpde.io._archive import versions
 
@@ -38,15 +39,11 @@ class FieldTable:
 
     def to_xarray(self) -> "Dataset":
         """Return a dataset with one dimension per free coordinate of a grid, else "point"."""
-        try:
+        with requires_extra("to_xarray", "export"):
             import xarray
-        except ImportError as error:  # pragma: no cover
-            raise InputError(
-                "to_xarray requires xarray: pip install 'kernelpde[export]'."
-            ) from error
         if self.axes is None:
-            columns = zip(self.coordinates, self.points.T, strict=True)
-            coords: dict = {name: ("point", values) for name, values in columns}
+            names = enumerate(self.coordinates)
+            coords = {name: ("point", self.points[:, axis]) for axis, name in names}
             data = {name: ("point", values) for name, values in self.columns.items()}
         else:
             shape = tuple(map(len, self.axes.values()))
@@ -57,12 +54,8 @@ class FieldTable:
 
     def to_pyvista(self) -> "UnstructuredGrid":
         """Return the cells of a grid with all corners in the domain, or a cloud of points."""
-        try:
+        with requires_extra("to_pyvista", "pyvista"):
             import pyvista
-        except ImportError as error:  # pragma: no cover
-            raise InputError(
-                "to_pyvista requires PyVista: pip install 'kernelpde[pyvista]'."
-            ) from error
         dimension = len(self.coordinates)
         if dimension > 3:
             raise InputError(

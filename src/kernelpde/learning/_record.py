@@ -1,7 +1,7 @@
 """Progress records of learning."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -39,6 +39,8 @@ class LearningRecord:
     ```
     """
 
+    kind: ClassVar[str] = "learn"
+
     step: int
     factorizations: int
     loss: float
@@ -50,6 +52,11 @@ class LearningRecord:
     change: float | None
     nugget: float
     seconds: float
+
+    @property
+    def is_step(self) -> bool:
+        """True for a completed step, false for a single evaluation of the loss."""
+        return self.step_length is not None
 
 
 class LearningHistory(tuple[LearningRecord, ...]):

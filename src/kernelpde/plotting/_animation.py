@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,19 +14,22 @@ from kernelpde.checking import check_callable, check_instance, check_integer, ch
 from kernelpde.errors import InputError
 from kernelpde.geometry import Grid
 from kernelpde.io import atomic_write
-from kernelpde.plotting._fields import Plottable
+from kernelpde.plotting._fields import Plottable, to_real
 from kernelpde.plotting._style import (
     COLORS,
-    STYLE,
     aspect_ratio,
     color_limits,
     import_pyplot,
     label_with_unit,
+    styled_figure,
 )
 from kernelpde.problem import field_names, problem_grid
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
+
+    _FrameUpdate = Callable[[int], Artist]
 
 _FORMATS = (".gif", ".mp4")
 
@@ -72,18 +75,12 @@ class Animation:
 
         if target.suffix == ".mp4" and not FFMpegWriter.isAvailable():
             raise InputError("animate: an MP4 needs ffmpeg, which is not installed; write a .gif.")
-        with plt.rc_context(STYLE):
-            count = len(self.fields)
-            figure, axes = plt.subplots(
-                1, count, figsize=(4.2 * count, 3.2), squeeze=False, layout="constrained"
-            )
-            updates = [
-                self._draw_panel(axis, name)
-                for axis, name in zip(axes.flat, self.fields, strict=True)
-            ]
+        count = len(self.fields)
+        with styled_figure(1, count, 4.2 * count, 3.2) as (figure, axes):
+            updates = [self._draw_panel(axes[i], name) for i, name in enumerate(self.fields)]
             title = figure.suptitle("", fontsize=10)
 
-            def draw_frame(frame: int) -> list[Any]:
+            def draw_frame(frame: int) -> "list[Artist]":
                 title.set_text(f"{self.time} = {self.times[frame]:.3g}")
                 return [title, *(update(frame) for update in updates)]
 
@@ -97,7 +94,7 @@ class Animation:
             plt.close(figure)
         return target
 
-    def _draw_panel(self, axis: "Axes", name: str) -> Callable[[int], Any]:
+    def _draw_panel(self, axis: "Axes", name: str) -> "_FrameUpdate":
         """Prepare the axes of a field; return the function that draws a frame."""
         frames, references = self.fields[name], self.references.get(name, [])
         values = np.concatenate([frame.reshape(-1) for frame in (*frames, *references)])
@@ -106,22 +103,19 @@ class Animation:
         draw = self._draw_line if len(self.grids[0].axes) == 1 else self._draw_plane
         return draw(axis, name, *limits)
 
-    def _draw_line(self, axis: "Axes", name: str, low: float, high: float) -> Callable[[int], Any]:
+    def _draw_line(self, axis: "Axes", name: str, low: float, high: float) -> "_FrameUpdate":
         frames, references = self.fields[name], self.references.get(name)
         (abscissa,) = self.grids[0].axes.values()
         margin = 0.05 * (high - low or 1.0)
         (line,) = axis.plot([], [], color=COLORS[0], lw=1.6, label=name)
         (dashed,) = axis.plot([], [], "--", color="0.25", lw=1.2, label="reference")
-        axis.set(
-            xlim=(abscissa[0], abscissa[-1]),
-            ylim=(low - margin, high + margin),
-            ylabel=label_with_unit(name, self.units),
-        )
+        axis.set(xlim=(abscissa[0], abscissa[-1]), ylim=(low - margin, high + margin))
+        axis.set_ylabel(label_with_unit(name, self.units))
         axis.grid(alpha=0.3)
         if references is not None:
             axis.legend(fontsize=8, loc="upper right")
 
-        def update(frame: int) -> Any:
+        def update(frame: int) -> "Artist":
             (abscissa,) = self.grids[frame].axes.values()
             line.set_data(abscissa, frames[frame])
             if references is not None:
@@ -130,7 +124,7 @@ class Animation:
 
         return update
 
-    def _draw_plane(self, axis: "Axes", name: str, low: float, high: float) -> Callable[[int], Any]:
+    def _draw_plane(self, axis: "Axes", name: str, low: float, high: float) -> "_FrameUpdate":
         frames = [np.ma.masked_invalid(values.T) for values in self.fields[name]]
         (_, x_values), (y_name, y_values) = self.grids[0].axes.items()
         mesh = axis.pcolormesh(
@@ -140,7 +134,7 @@ class Animation:
         axis.set_ylabel(label_with_unit(y_name, self.units))
         axis.set_aspect("auto" if aspect_ratio(self.grids[0]) is None else "equal")
 
-        def update(frame: int) -> Any:
+        def update(frame: int) -> "Artist":
             mesh.set_array(frames[frame])
             return mesh
 
@@ -187,11 +181,7 @@ def animate_fields(
     )
 
     def evaluate(function: Callable) -> list[np.ndarray]:
-        values = [np.asarray(function(grid.points)) for grid in grids]
-        return [
-            grid.to_grid(np.abs(frame) if np.iscomplexobj(frame) else frame)
-            for grid, frame in zip(grids, values, strict=True)
-        ]
+        return [grid.to_grid(to_real(np.asarray(function(grid.points)))) for grid in grids]
 
     # References are visible only as dashed lines.
     visible = [name for name in names if name in references and len(grids[0].axes) == 1]

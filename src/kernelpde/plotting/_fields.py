@@ -114,14 +114,15 @@ def _field_panels(
     reference, std = evaluate(overlays.references), evaluate(overlays.stds)
     is_line = len(grid.axes) == 1
     label = f"|{name}|" if np.iscomplexobj(values) else name
+    overlay = None
+    if is_line and reference is not None:
+        overlay = ("reference", grid.to_grid(to_real(reference)))
     panels = [
         Panel(
             f"solution {label}",
-            grid.to_grid(_to_real(values)),
+            grid.to_grid(to_real(values)),
             label=label_with_unit(label, units),
-            overlay=None
-            if reference is None or not is_line
-            else ("reference", grid.to_grid(_to_real(reference))),
+            overlay=overlay,
             band=grid.to_grid(1.96 * std) if is_line and std is not None else None,
             points=markers,
         )
@@ -195,5 +196,6 @@ def _near_grid(points: Mapping[str, np.ndarray], grid: Grid) -> dict[str, np.nda
     return layers
 
 
-def _to_real(values: np.ndarray) -> np.ndarray:
+def to_real(values: np.ndarray) -> np.ndarray:
+    """Return absolute values of complex values, and real values unchanged."""
     return np.abs(values) if np.iscomplexobj(values) else values

@@ -41,12 +41,8 @@ class LearningStep(SolveStep, Protocol):
 def plot_solve_history(records: Sequence[SolveStep]) -> "Figure":
     """Plot residuals and relative changes over the steps of a solve."""
     changes = Curve("", _column(records, "step"), _column(records, "change"))
-    return draw_charts(
-        [
-            Chart("residual, root mean square", "step", _residual_curves(records)),
-            Chart("relative change of the solution", "step", [changes]),
-        ]
-    )
+    residuals = Chart("residual, root mean square", "step", _residual_curves(records))
+    return draw_charts([residuals, Chart("relative change of the solution", "step", [changes])])
 
 
 def plot_learning_history(
@@ -62,20 +58,14 @@ def plot_learning_history(
     - `evaluations`: one record per evaluation of the outer loss, plotted in the background.
     - `coordinates`: names that label lengthscales with one value per coordinate.
     """
-    losses = [
-        _loss_curve("evaluations", evaluations, secondary=True),
-        _loss_curve("steps", history),
+    losses = [_loss_curve("evaluations", evaluations, True), _loss_curve("steps", history)]
+    residuals, step = _residual_curves(history), "Gauss-Newton step"
+    charts = [
+        Chart("outer loss", "factorizations", losses),
+        Chart("residual at validation points, rms", step, residuals),
+        Chart("hyperparameters", step, _hyperparameter_curves(history, coordinates)),
     ]
-    hyperparameters = _hyperparameter_curves(history, coordinates)
-    return draw_charts(
-        [
-            Chart("outer loss", "factorizations", losses),
-            Chart(
-                "residual at validation points, rms", "Gauss-Newton step", _residual_curves(history)
-            ),
-            Chart("hyperparameters", "Gauss-Newton step", hyperparameters),
-        ]
-    )
+    return draw_charts(charts)
 
 
 def _loss_curve(name: str, records: Sequence[LearningStep], secondary: bool = False) -> Curve:
@@ -117,10 +107,10 @@ def _components(name: str, value: Any, coordinates: Sequence[str]) -> dict[str, 
     if components.size == 1:
         return {name: float(components[0])}
     if name.endswith("lengthscale") and components.size == len(coordinates):
-        return {f"{name} in {c}": float(x) for c, x in zip(coordinates, components, strict=True)}
-    if components.size <= 3:
-        return {f"{name} {index}": float(x) for index, x in enumerate(components, 1)}
-    return {
-        f"{name}, largest": float(components.max()),
-        f"{name}, smallest": float(components.min()),
-    }
+        labels = [f"{name} in {coordinate}" for coordinate in coordinates]
+    elif components.size <= 3:
+        labels = [f"{name} {index + 1}" for index in range(components.size)]
+    else:
+        labels = [f"{name}, largest", f"{name}, smallest"]
+        components = np.array([components.max(), components.min()])
+    return {label: float(components[index]) for index, label in enumerate(labels)}

@@ -1,5 +1,6 @@
 """Figures of panels (functions on a line or in a plane) and of charts (values over steps)."""
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
@@ -11,11 +12,10 @@ from kernelpde.geometry import Grid
 from kernelpde.plotting._style import (
     COLORS,
     MARKERS,
-    STYLE,
     aspect_ratio,
     color_limits,
-    import_pyplot,
     label_with_unit,
+    styled_figure,
 )
 
 if TYPE_CHECKING:
@@ -60,28 +60,21 @@ def draw_panels(
             f"A plot requires one or two free coordinates; got {', '.join(grid.axes)}. Fix the "
             "others, for example at={'z': 0.5}."
         )
-    plt = import_pyplot()
     columns = min(len(panels), 4) if len(panels) % 4 == 0 or len(panels) < 4 else 3
     rows = -(-len(panels) // columns)
     # The row height follows the aspect ratio, otherwise a long channel leaves most of it white.
     # Legends of marked points have three columns below the axes.
     num_marked = max(len(panel.points) for panel in panels) if len(grid.axes) == 2 else 0
     height = 1.0 + 2.0 * np.clip(aspect_ratio(grid) or 1.0, 0.4, 1.4) + 0.16 * -(-num_marked // 3)
-    with plt.rc_context(STYLE):
-        figure, axes = plt.subplots(
-            rows,
-            columns,
-            figsize=(3.3 * columns + 0.4, height * rows + (0.2 if grid.fixed else 0.0)),
-            squeeze=False,
-            layout="constrained",
-        )
+    width, height = 3.3 * columns + 0.4, height * rows + (0.2 if grid.fixed else 0.0)
+    with styled_figure(rows, columns, width, height) as (figure, axes):
         draw = _draw_line if len(grid.axes) == 1 else _draw_plane
         if draw is _draw_plane:
             # The layout engine does not reserve space for inset color bars.
             figure.set_layout_engine("constrained", wspace=0.16)
-        for axis, panel in zip(axes.flat, panels, strict=False):
-            draw(axis, panel, grid, units or {})
-        for axis in axes.flat[len(panels) :]:
+        for index, panel in enumerate(panels):
+            draw(axes[index], panel, grid, units or {})
+        for axis in axes[len(panels) :]:
             axis.set_axis_off()
         if grid.fixed:
             at = ", ".join(f"{name} = {value:g}" for name, value in grid.fixed.items())
@@ -100,17 +93,10 @@ def _draw_line(axis: "Axes", panel: Panel, grid: Grid, units: Mapping[str, str])
         label, values = panel.overlay
         axis.plot(abscissa, values, "--", color="0.25", lw=1.2, label=label, zorder=3)
     axis.plot(abscissa, panel.values, color=COLORS[0], lw=1.6, label=panel.label or None)
-    for (label, points), color in zip(panel.points.items(), COLORS[1:], strict=False):
-        axis.plot(
-            points[:, 0],
-            np.zeros(len(points)),
-            "|",
-            ms=7,
-            color=color,
-            label=label,
-            transform=axis.get_xaxis_transform(),
-            clip_on=False,
-        )
+    on_axis = {"transform": axis.get_xaxis_transform(), "clip_on": False}
+    for index, (label, points) in enumerate(panel.points.items(), start=1):
+        x, color = points[:, 0], COLORS[index % len(COLORS)]
+        axis.plot(x, np.zeros(len(x)), "|", ms=7, color=color, label=label, **on_axis)
     axis.grid(alpha=0.3)
     axis.set(title=panel.title, xlabel=label_with_unit(name, units), ylabel=panel.label)
     if panel.overlay is not None or panel.band is not None or panel.points:
@@ -123,9 +109,8 @@ def _draw_plane(axis: "Axes", panel: Panel, grid: Grid, units: Mapping[str, str]
 
     (x_name, x_values), (y_name, y_values) = grid.axes.items()
     values = np.ma.masked_invalid(panel.values.T)
-    options: dict[str, Any] = {"shading": "gouraud", "rasterized": True}
-    if values.mask.any():
-        options["shading"] = "nearest"
+    shading = "nearest" if values.mask.any() else "gouraud"
+    options: dict[str, Any] = {"shading": shading, "rasterized": True}
     low, high = (0.0, 1.0) if values.count() == 0 else (float(values.min()), float(values.max()))
     if panel.kind == "log":
         top = max(high, 1e-300)
@@ -141,30 +126,18 @@ def _draw_plane(axis: "Axes", panel: Panel, grid: Grid, units: Mapping[str, str]
     bar = axis.figure.colorbar(mesh, cax=bar_axis, label=panel.label)
     if panel.kind != "log":
         _format_ticks(bar, low, high, panel.label)
-    for (label, points), color in zip(panel.points.items(), ("black", *COLORS[1:]), strict=False):
+    for index, (label, points) in enumerate(panel.points.items()):
         size = float(np.clip(60 / np.sqrt(max(len(points), 1)), 1.0, 5.0))
-        axis.plot(
-            points[:, 0], points[:, 1], ".", ms=size, mew=0, color=color, label=label, clip_on=False
-        )
-    axis.set(
-        title=panel.title,
-        xlabel=label_with_unit(x_name, units),
-        ylabel=label_with_unit(y_name, units),
-    )
+        style = {"ms": size, "mew": 0, "color": ("black", *COLORS[1:])[index % len(COLORS)]}
+        axis.plot(*points.T, ".", label=label, clip_on=False, **style)
+    x_label, y_label = label_with_unit(x_name, units), label_with_unit(y_name, units)
+    axis.set(title=panel.title, xlabel=x_label, ylabel=y_label)
     if panel.points:
         # A fixed distance in inches keeps the legend below the axis label at every height.
         offset = ScaledTranslation(0.0, -0.42, axis.figure.dpi_scale_trans)
-        axis.legend(
-            fontsize=7,
-            loc="upper center",
-            bbox_to_anchor=(0.5, 0.0),
-            bbox_transform=axis.transAxes + offset,
-            ncols=3,
-            markerscale=2,
-            frameon=False,
-            handletextpad=0.1,
-            columnspacing=0.8,
-        )
+        position = {"bbox_to_anchor": (0.5, 0.0), "bbox_transform": axis.transAxes + offset}
+        spacing = {"handletextpad": 0.1, "columnspacing": 0.8, "frameon": False}
+        axis.legend(fontsize=7, loc="upper center", ncols=3, markerscale=2, **position, **spacing)
     axis.set_aspect("auto" if aspect_ratio(grid) is None else "equal")
 
 
@@ -217,13 +190,9 @@ class Chart:
 
 def draw_charts(charts: Sequence[Chart]) -> "Figure":
     """Draw charts side by side."""
-    plt = import_pyplot()
-    with plt.rc_context(STYLE):
-        figure, axes = plt.subplots(
-            1, len(charts), figsize=(4.2 * len(charts), 3.2), squeeze=False, layout="constrained"
-        )
-        for axis, chart in zip(axes.flat, charts, strict=True):
-            _draw_chart(axis, chart)
+    with styled_figure(1, len(charts), 4.2 * len(charts), 3.2) as (figure, axes):
+        for index, chart in enumerate(charts):
+            _draw_chart(axes[index], chart)
     return figure
 
 
@@ -234,14 +203,14 @@ def _draw_chart(axis: "Axes", chart: Chart) -> None:
         axis.set_xscale("log")
     if chart.log_y and positive:
         axis.set_yscale("log")
-    for curve in curves:
-        if curve.secondary:
-            axis.plot(curve.steps, curve.values, ".", ms=3, color="0.65", label=curve.name)
-    for index, curve in enumerate(curve for curve in curves if not curve.secondary):
-        color, marker = COLORS[index % len(COLORS)], MARKERS[index % len(MARKERS)]
-        axis.plot(
-            curve.steps, curve.values, f"{marker}-", ms=3.5, lw=1.3, color=color, label=curve.name
-        )
+    styles = itertools.cycle(range(len(COLORS)))
+    # Secondary curves are drawn first, so that they are in the background.
+    for curve in sorted(curves, key=lambda curve: not curve.secondary):
+        style = {"marker": ".", "ls": "", "ms": 3, "color": "0.65"}
+        if not curve.secondary:
+            index = next(styles)
+            style = {"marker": MARKERS[index], "ms": 3.5, "lw": 1.3, "color": COLORS[index]}
+        axis.plot(curve.steps, curve.values, label=curve.name, **style)
     axis.grid(alpha=0.3)
     axis.set(title=chart.title, xlabel=chart.xlabel)
     if any(curve.name for curve in curves):

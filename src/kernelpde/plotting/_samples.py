@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from jaxtyping import Float
 
-from kernelpde.plotting._style import COLORS, STYLE, import_pyplot
+from kernelpde.plotting._style import COLORS, styled_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -25,24 +25,17 @@ def plot_samples(
     - `levels`, `quantiles`: probability levels and the quantiles of the Gaussian approximation of
       each unknown at these levels, from which its density is computed.
     """
-    plt = import_pyplot()
-    with plt.rc_context(STYLE):
-        figure, axes = plt.subplots(
-            len(draws), 2, figsize=(8, 1.9 * len(draws)), squeeze=False, layout="constrained"
-        )
-        for (left, right), (name, chains) in zip(axes, draws.items(), strict=True):
+    with styled_figure(len(draws), 2, 8, 1.9 * len(draws)) as (figure, axes):
+        for row, (name, chains) in enumerate(draws.items()):
+            left, right = axes[2 * row : 2 * row + 2]
             left.hist(chains.reshape(-1), bins=40, density=True, color=COLORS[5], label="draws")
             values = quantiles[name]
-            left.plot(
-                0.5 * (values[1:] + values[:-1]),
-                np.diff(levels) / np.diff(values),
-                color=COLORS[1],
-                label="Gaussian approximation",
-            )
+            middles, density = (values[1:] + values[:-1]) / 2, np.diff(levels) / np.diff(values)
+            left.plot(middles, density, color=COLORS[1], label="Gaussian approximation")
             left.set(xlabel=name, yticks=[])
-            for chain, color in zip(chains, COLORS * 9, strict=False):
-                right.plot(chain, color=color, linewidth=0.5)
+            for index, chain in enumerate(chains):
+                right.plot(chain, color=COLORS[index % len(COLORS)], linewidth=0.5)
             right.set(ylabel=name)
-        axes[0, 0].legend(frameon=False, fontsize=8)
-        axes[-1, 1].set(xlabel="draw, by chain")
+        axes[0].legend(frameon=False, fontsize=8)
+        axes[-1].set(xlabel="draw, by chain")
     return figure

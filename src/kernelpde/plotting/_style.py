@@ -3,20 +3,25 @@
 The colors remain distinguishable in grey and with the common kinds of color blindness.
 """
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kernelpde.errors import InputError
+from kernelpde.checking import requires_extra
 from kernelpde.geometry import Grid
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 """The palette of Okabe and Ito."""
 
 MARKERS = "osD^vP*"
 
-STYLE: Any = {
+_STYLE: Any = {
     "font.size": 10,
     "axes.titlesize": 10,
     "axes.spines.top": False,
@@ -32,13 +37,23 @@ only errors."""
 
 def import_pyplot():
     """Import `matplotlib.pyplot`; raise `InputError` if matplotlib is not installed."""
-    try:
+    with requires_extra("A plot", "plot"):
         from matplotlib import pyplot as plt
-    except ImportError as error:  # pragma: no cover
-        raise InputError(
-            "Plots require matplotlib: pip install 'kernelpde[plot]', or pip install matplotlib."
-        ) from error
     return plt
+
+
+@contextmanager
+def styled_figure(
+    rows: int, columns: int, width: float, height: float
+) -> "Iterator[tuple[Figure, list[Axes]]]":
+    """Make a figure with rows of axes, to draw in the style that all plots share."""
+    plt = import_pyplot()
+    with plt.rc_context(_STYLE):
+        size = (width, height)
+        figure, axes = plt.subplots(
+            rows, columns, figsize=size, squeeze=False, layout="constrained"
+        )
+        yield figure, list(axes.flat)
 
 
 def label_with_unit(name: str, units: Mapping[str, str]) -> str:

@@ -1,7 +1,7 @@
 """Records of a solve, one per step."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from kernelpde.plotting import plot_solve_history
 
@@ -25,6 +25,9 @@ class SolveRecord:
     - `nugget`: nugget of the linear solve.
     - `seconds`: duration of the step, including compilation.
     """
+
+    kind: ClassVar[str] = "solve"
+    is_step: ClassVar[bool] = True
 
     step: int
     damping: float

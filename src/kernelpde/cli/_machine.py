@@ -1,20 +1,26 @@
-"""Diagnosis of this machine, and the cost of a linear system on it."""
+"""Diagnosis of this machine, and the speed of the library on it."""
 
 import os
 import platform
 import time
+from collections.abc import Mapping
 from typing import Any
 
 import jax
 import numpy as np
 import scipy.linalg
 import typer
+from rich.console import Console
+from rich.table import Table
 
+from kernelpde.gallery import elliptic
 from kernelpde.io import versions
-from kernelpde.linear_solvers import describe_automatic, format_duration
+from kernelpde.learning import Bilevel, FinalSolve, HeldOut, LevenbergMarquardt, learn
+from kernelpde.linear_solvers import Dense, describe_automatic, format_duration
 from kernelpde.memory import LEARN_MATRICES, SOLVE_MATRICES, dense_bytes, physical_bytes
+from kernelpde.solution import solve
 
-BUSY_MESSAGE = "Warning: other processes are using the CPU; timings are too long."
+_BUSY_MESSAGE = "Warning: other processes are using the CPU; timings are too long."
 
 _SAMPLE = 1500
 """Number of rows of the matrix whose factorization is timed."""
@@ -25,15 +31,15 @@ _PAUSE = 0.1
 _BUSY_RATIO = 1.3
 """Ratio of median to minimum time above which other processes are assumed to run."""
 
-_SOLVE_FACTORIZATIONS, _LEARN_FACTORIZATIONS = 8, 80
-"""Typical number of factorizations of a solve and of learning."""
+_FACTORIZATIONS = {"solve": 12.0, "learn": 240.0}
+"""Typical time of a solve and of learning, in Cholesky factorizations."""
 
 
 def diagnose(rows: int | None) -> dict[str, Any]:
     """Return facts about this machine; with a number of rows also its cost."""
     memory = physical_bytes()
-    seconds, busy = factor_seconds(_SAMPLE)
-    facts: dict[str, Any] = {
+    seconds, busy = _factor_seconds(_SAMPLE)
+    facts = {
         "python": platform.python_version(),
         "versions": versions(),
         "x64": bool(jax.config.read("jax_enable_x64")),
@@ -52,23 +58,18 @@ def diagnose(rows: int | None) -> dict[str, Any]:
 def _estimate(rows: int, sample_seconds: float, gigabytes: float | None) -> dict[str, Any]:
     """Return memory and time for a dense system of the given size."""
     factor = sample_seconds * (rows / _SAMPLE) ** 3
-    required = {
-        "solve": dense_bytes(rows, SOLVE_MATRICES) / 1e9,
-        "learn": dense_bytes(rows, LEARN_MATRICES) / 1e9,
-    }
+    tasks = {"solve": SOLVE_MATRICES, "learn": LEARN_MATRICES}
+    required = {task: dense_bytes(rows, count) / 1e9 for task, count in tasks.items()}
     return {
         "rows": rows,
         "solver": describe_automatic(rows),
         "gigabytes": required,
-        "seconds": {
-            "solve": 1.5 * _SOLVE_FACTORIZATIONS * factor,
-            "learn": 3.0 * _LEARN_FACTORIZATIONS * factor,
-        },
+        "seconds": {task: count * factor for task, count in _FACTORIZATIONS.items()},
         "fits": None if gigabytes is None else required["learn"] < 0.9 * gigabytes,
     }
 
 
-def factor_seconds(rows: int, repeats: int = 7) -> tuple[float, bool]:
+def _factor_seconds(rows: int, repeats: int = 7) -> tuple[float, bool]:
     """Return the best time of a Cholesky factorization, and whether the machine is busy."""
     root = np.random.default_rng(0).random((rows, rows))
     matrix = root @ root.T + rows * np.eye(rows)
@@ -82,9 +83,8 @@ def factor_seconds(rows: int, repeats: int = 7) -> tuple[float, bool]:
 
 
 def _processors() -> int | None:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count()  # pragma: no cover
+    is_linux = hasattr(os, "sched_getaffinity")
+    return len(os.sched_getaffinity(0)) if is_linux else os.cpu_count()
 
 
 def print_diagnosis(facts: dict[str, Any]) -> None:
@@ -99,7 +99,7 @@ def print_diagnosis(facts: dict[str, Any]) -> None:
         f"of {sample['size']} rows: {sample['seconds']:.3f} s",
     ]
     if facts["busy"]:
-        lines.append(BUSY_MESSAGE)
+        lines.append(_BUSY_MESSAGE)
     estimate = facts.get("estimate")
     if estimate is None:
         lines.append("To estimate memory and time of a system: kernelpde doctor --rows 5000")
@@ -113,3 +113,59 @@ def print_diagnosis(facts: dict[str, Any]) -> None:
             lines.append("A dense matrix of this size does not fit into the memory.")
         lines.append(f"The automatic solver is {estimate['solver']}.")
     typer.echo("\n".join(lines))
+
+
+def run_benchmark(rows: int, seed: int) -> dict[str, Any]:
+    """Time a Gauss-Newton step and an evaluation of the outer loss on the elliptic problem."""
+    points = {"equation": rows - rows // 4, "boundary": rows // 4}
+    problem = elliptic(0.2).problem
+    start_time = time.perf_counter()
+    cold = solve(problem, points, seed=seed, throw=False)
+    cold_seconds = time.perf_counter() - start_time
+    warm = solve(problem, points, seed=seed, throw=False)
+    stamps: list[float] = []
+    start_time = time.perf_counter()
+    learn(
+        problem,
+        points,
+        seed=seed,
+        method=Bilevel(
+            optimizer=LevenbergMarquardt(max_steps=4),
+            tolerance=0.0,
+            multistart=False,
+            final=FinalSolve({"equation": 20, "boundary": 12}),
+        ),
+        max_steps=4,
+        validation=HeldOut(),
+        linear_solver=Dense(nugget=1e-10, refinement_sweeps=0),
+        throw=False,
+        callback=lambda _: stamps.append(time.perf_counter()),
+    )
+    factor, busy = _factor_seconds(rows)
+    step = min(record.seconds for record in warm.history[1:])
+    evaluation = float(np.min(np.diff(stamps)))
+    return {
+        "rows": rows,
+        "cholesky_seconds": factor,
+        "busy": busy,
+        "solve_cold_seconds": cold_seconds,
+        "solve_steps": cold.num_steps,
+        "step": {"seconds": step, "choleskys": step / factor},
+        "evaluation": {"seconds": evaluation, "choleskys": evaluation / factor},
+        "learn_cold_seconds": stamps[0] - start_time,
+    }
+
+
+def print_benchmark(times: Mapping[str, Any]) -> None:
+    """Print the result of `run_benchmark` as a table."""
+    table = Table(box=None, pad_edge=False)
+    for title in (f"{times['rows']} rows", "seconds", "Choleskys"):
+        table.add_column(title)
+    table.add_row("one LAPACK Cholesky", f"{times['cholesky_seconds']:.3g}", "1")
+    labels = {"step": "Gauss-Newton step", "evaluation": "evaluation of the outer loss"}
+    for key, label in labels.items():
+        table.add_row(label, f"{times[key]['seconds']:.3g}", f"{times[key]['choleskys']:.1f}")
+    table.add_row("first solve, compilation included", f"{times['solve_cold_seconds']:.3g}", "")
+    table.add_row("first loss, compilation included", f"{times['learn_cold_seconds']:.3g}", "")
+    Console().print(table)
+    Console().print(_BUSY_MESSAGE if times["busy"] else "Each is the best of several.")

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+from problems import boundary_value
 
 import kernelpde as kp
 from kernelpde import gallery, progress
@@ -453,16 +454,9 @@ def test_importing_flips_no_flags():
 
 def test_systems_that_cannot_fit_are_refused_before_they_begin(monkeypatch):
     monkeypatch.setattr("kernelpde.memory.physical_bytes", lambda: 1e6)
-    box = kp.Box(x=(0, 1))
-    problem = kp.Problem(
-        kp.Condition("equation", box.interior, lambda x, u: u.laplacian - 1.0),
-        kp.Condition("ends", box.boundary, lambda x, u: u.value),
-        fields=[kp.Field("u", kp.Gaussian(0.5))],
-    )
+    problem = boundary_value(LINE, lambda x, u: u.laplacian - 1.0, kp.Gaussian(0.5))
     points = {"equation": 298, "ends": 2}
-    with pytest.raises(
-        kp.InputError, match=r"solved_with: 300 rows need about 0\.00158 GB.*at most 226"
-    ):
+    with pytest.raises(kp.InputError, match=r"solve: 300 rows need about 0\.00158 GB.*at most 226"):
         kp.solve(problem, points)
     with pytest.raises(kp.InputError, match=r"learn: 300 rows need about 0\.00259 GB"):
         kp.learn(problem, points)

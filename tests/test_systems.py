@@ -11,7 +11,7 @@ import pytest
 from scipy.spatial import KDTree
 
 import kernelpde as kp
-from kernelpde.functionals import Functionals, Term, gram
+from kernelpde.functionals import Functionals, Prior, Term, gram
 from kernelpde.gallery import darcy, elliptic
 from kernelpde.learning import (
     Loss,
@@ -54,7 +54,7 @@ def loss_with(example, solver, points):
     plan = choose_solver(solver, problem.at_points(blocks)).solver_state
     weights = jnp.asarray(np.r_[np.full(60, 1e-2), np.ones(20)])
     parameters = ThetaMap.of(problem.prior)
-    near = plan.neighbors(others)
+    near = plan.neighbors(problem.at_points(others).conditions)
     return Loss(parameters, rows, validation, weights, plan, None, neighbor_groups=near)
 
 
@@ -230,7 +230,7 @@ def test_precision_and_its_derivative_in_the_kernel(small):
     def moved(shift):
         kernel = kp.Matern(3.5, 0.3)
         where = kernel.log_lengthscale + shift
-        return (eqx.tree_at(lambda k: k.log_lengthscale, kernel, where),)
+        return Prior((eqx.tree_at(lambda k: k.log_lengthscale, kernel, where),))
 
     def product(shift):
         return precision_times(moved(shift), plan.functionals, 1e-8, pattern, longer)

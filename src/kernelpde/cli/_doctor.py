@@ -11,8 +11,8 @@ import scipy.linalg
 import typer
 
 from kernelpde.io import versions
-from kernelpde.linear_solvers import describe_automatic, format_duration
-from kernelpde.memory import LEARN_MATRICES, SOLVE_MATRICES, dense_bytes, physical_bytes
+from kernelpde.linear_solvers import dense_cost, describe_automatic, format_duration
+from kernelpde.memory import physical_bytes
 
 BUSY_MESSAGE = "Warning: other processes are using the CPU; timings are too long."
 
@@ -53,8 +53,8 @@ def _estimate(rows: int, sample_seconds: float, gigabytes: float | None) -> dict
     """Return memory and time for a dense system of the given size."""
     factor = sample_seconds * (rows / _SAMPLE) ** 3
     required = {
-        "solve": dense_bytes(rows, SOLVE_MATRICES) / 1e9,
-        "learn": dense_bytes(rows, LEARN_MATRICES) / 1e9,
+        "solve": dense_cost(rows, learning=False).bytes / 1e9,
+        "learn": dense_cost(rows, learning=True).bytes / 1e9,
     }
     return {
         "rows": rows,

@@ -32,7 +32,7 @@ def by_lineax(system: Any, rhs: jax.Array):
         options={"preconditioner": lx.FunctionLinearOperator(system.precondition, like, tag)},
         throw=False,
     )
-    return result.value, result.stats["num_steps"], result.result == lx.RESULTS.successful
+    return result.value, result.result == lx.RESULTS.successful
 
 
 def conjugate_gradients(count: int) -> None:

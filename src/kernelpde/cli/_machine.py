@@ -16,8 +16,8 @@ from rich.table import Table
 from kernelpde.gallery import elliptic
 from kernelpde.io import versions
 from kernelpde.learning import Bilevel, FinalSolve, HeldOut, LevenbergMarquardt, learn
-from kernelpde.linear_solvers import Dense, describe_automatic, format_duration
-from kernelpde.memory import LEARN_MATRICES, SOLVE_MATRICES, dense_bytes, physical_bytes
+from kernelpde.linear_solvers import Dense, dense_cost, describe_automatic, format_duration
+from kernelpde.memory import physical_bytes
 from kernelpde.solution import solve
 
 _BUSY_MESSAGE = "Warning: other processes are using the CPU; timings are too long."
@@ -58,8 +58,10 @@ def diagnose(rows: int | None) -> dict[str, Any]:
 def _estimate(rows: int, sample_seconds: float, gigabytes: float | None) -> dict[str, Any]:
     """Return memory and time for a dense system of the given size."""
     factor = sample_seconds * (rows / _SAMPLE) ** 3
-    tasks = {"solve": SOLVE_MATRICES, "learn": LEARN_MATRICES}
-    required = {task: dense_bytes(rows, count) / 1e9 for task, count in tasks.items()}
+    required = {
+        "solve": dense_cost(rows, learning=False).bytes / 1e9,
+        "learn": dense_cost(rows, learning=True).bytes / 1e9,
+    }
     return {
         "rows": rows,
         "solver": describe_automatic(rows),

@@ -10,13 +10,13 @@ from kernelpde.linear_solvers._choice import LinearSolver as LinearSolver
 from kernelpde.linear_solvers._choice import SolverChoice as SolverChoice
 from kernelpde.linear_solvers._choice import choose_solver as choose_solver
 from kernelpde.linear_solvers._choice import describe_automatic as describe_automatic
-from kernelpde.linear_solvers._choice import needs_concrete_kernels as needs_concrete_kernels
 from kernelpde.linear_solvers._cholesky import cholesky as cholesky
 from kernelpde.linear_solvers._cholesky import cholesky_solve as cholesky_solve
 from kernelpde.linear_solvers._cholesky import generic_cholesky as generic_cholesky
 from kernelpde.linear_solvers._cholesky import lapack_cholesky as lapack_cholesky
 from kernelpde.linear_solvers._cholesky import pivoted_cholesky as pivoted_cholesky
 from kernelpde.linear_solvers._cholesky import restore_matrix as restore_matrix
+from kernelpde.linear_solvers._cost import dense_cost as dense_cost
 from kernelpde.linear_solvers._cost import flops_per_second as flops_per_second
 from kernelpde.linear_solvers._cost import format_duration as format_duration
 from kernelpde.linear_solvers._dense import Dense as Dense
@@ -31,7 +31,6 @@ from kernelpde.linear_solvers._leave_one_out import KernelsAndRows as KernelsAnd
 from kernelpde.linear_solvers._local import LocalExpansion as LocalExpansion
 from kernelpde.linear_solvers._local import NeighborGroups as NeighborGroups
 from kernelpde.linear_solvers._low_rank import LowRank as LowRank
-from kernelpde.linear_solvers._low_rank import LowRankSolution as LowRankSolution
 from kernelpde.linear_solvers._low_rank import LowRankState as LowRankState
 from kernelpde.linear_solvers._metric import ScaledCoordinates as ScaledCoordinates
 from kernelpde.linear_solvers._ordering import Level as Level

@@ -10,12 +10,11 @@ from jax.sharding import Mesh
 from kernelpde.checking import check_integer
 from kernelpde.errors import InputError, RankError
 from kernelpde.functionals import flatten_mesh
-from kernelpde.linear_solvers._cost import flops_per_second, format_duration
+from kernelpde.linear_solvers._cost import dense_cost, format_duration, low_rank_cost
 from kernelpde.linear_solvers._dense import Dense, DenseState
 from kernelpde.linear_solvers._low_rank import MIN_ROWS_PER_FUNCTIONAL, LowRank, LowRankState
 from kernelpde.linear_solvers._protocol import AbstractLinearSolver, AbstractLinearSolverState
 from kernelpde.linear_solvers._sparse import Sparse
-from kernelpde.memory import LEARN_MATRICES, SOLVE_MATRICES, fits_in_memory
 from kernelpde.problem import DiscreteProblem
 
 DENSE_ROWS = 6000
@@ -23,9 +22,6 @@ DENSE_ROWS = 6000
 
 MAX_DENSE_ROWS = 12_000
 """Number of rows up to which a dense factorization takes at most a minute."""
-
-_LEARNING_COST = 2.5
-"""Cost of a step with derivatives in the kernels, relative to a step without."""
 
 
 class Automatic(AbstractLinearSolver):
@@ -64,16 +60,14 @@ class Automatic(AbstractLinearSolver):
             check_integer("Automatic", name, getattr(self, name), at_least=0)
 
     def init(self, problem: DiscreteProblem) -> AbstractLinearSolverState:
-        return self.select(problem)[0]
+        return self.select(problem, learning=False, needs=frozenset())[0]
+
+    def needs_concrete_kernels(self, num_rows: int) -> bool:
+        return num_rows > self.dense_rows
 
     def select(
-        self,
-        problem: DiscreteProblem,
-        *,
-        learning: bool = False,
-        needs: frozenset[str] = frozenset(),
+        self, problem: DiscreteProblem, *, learning: bool, needs: frozenset[str]
     ) -> tuple[AbstractLinearSolverState, str]:
-        """Return the state of the selected solver and the reason of the selection."""
         num_rows = problem.num_rows
         dense = DenseState(Dense(self.nugget, self.max_nugget, self.refinement_sweeps))
         if num_rows <= self.dense_rows or not needs <= LowRank.capabilities:
@@ -90,7 +84,7 @@ class Automatic(AbstractLinearSolver):
         if num_rows > self.max_dense_rows and not inducing.spans_all and is_local:
             sparse = Sparse(self.nugget, self.max_nugget, mesh=self.mesh)
             return sparse.init(problem), rank
-        if not fits_in_memory(num_rows, LEARN_MATRICES if learning else SOLVE_MATRICES):
+        if not dense_cost(num_rows, learning=learning).fits_in_memory:
             raise RankError(
                 f"No solver is applicable to {num_rows} rows with this kernel: a dense matrix "
                 f"exceeds the memory, and the rank is too large for LowRank ({rank}). Use fewer "
@@ -130,17 +124,11 @@ def describe_automatic(num_rows: int) -> str:
         return "dense"
     fallback = "sparse" if num_rows > MAX_DENSE_ROWS else "dense"
     rank = min(num_rows // MIN_ROWS_PER_FUNCTIONAL, LowRank().max_rank)
+    gigabytes = low_rank_cost(num_rows, rank).bytes / 1e9
     return (
         f"low rank if the rank of the Gram matrix at the nugget is at most {rank} "
-        f"(memory {8e-9 * 12 * rank**2:.2g} GB), {fallback} if it is not"
+        f"(memory {gigabytes:.2g} GB), {fallback} if it is not"
     )
-
-
-def needs_concrete_kernels(solver: LinearSolver, num_rows: int) -> bool:
-    """Return whether the state of a solver depends on values of kernels and points."""
-    if isinstance(solver, Automatic):
-        return num_rows > solver.dense_rows
-    return not isinstance(solver, Dense)
 
 
 def choose_solver(
@@ -165,17 +153,13 @@ def choose_solver(
             "density of data and standard deviations require Dense() or LowRank(). HeldOut() and "
             "Resampled() points work with every solver."
         )
-    num_rows, detail = problem.num_rows, ""
-    if isinstance(solver, Automatic):
-        state, detail = solver.select(problem, learning=learning, needs=needs)
-    else:
-        state = solver.init(problem)
+    num_rows = problem.num_rows
+    state, detail = solver.select(problem, learning=learning, needs=needs)
     state.check_size(num_rows, learning=learning)
     message = state.describe(num_rows) + (f", {detail}." if detail else ".")
     if num_rows <= DENSE_ROWS:
         return SolverChoice(state, message)
     num_devices = 1 if solver.mesh is None or state.forms_matrix else solver.mesh.size
-    flops = (_LEARNING_COST if learning else 1.0) * state.flops(num_rows) / num_devices
-    seconds = flops / flops_per_second()
+    seconds = state.cost(num_rows, learning=learning).seconds(num_devices, learning=learning)
     message = f"{message} Estimated time per step: {format_duration(seconds)}."
     return SolverChoice(state, message, seconds)

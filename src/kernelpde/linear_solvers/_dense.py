@@ -13,21 +13,21 @@ from kernelpde.checking import check_integer
 from kernelpde.functionals import (
     Functionals,
     Prior,
-    StackedFunctionals,
     block_gram,
     gram,
     gram_diagonal,
     stacked_matvec,
 )
+from kernelpde.linear_solvers._cost import Cost, dense_cost, max_dense_rows
 from kernelpde.linear_solvers._dense_factor import DenseFactor, factorize
 from kernelpde.linear_solvers._leave_one_out import DenseLeaveOneOut
 from kernelpde.linear_solvers._protocol import (
     AbstractLinearSolution,
     AbstractLinearSolver,
     AbstractLinearSolverState,
+    Coefficients,
 )
-from kernelpde.linear_solvers._result import RESULTS
-from kernelpde.memory import LEARN_MATRICES, SOLVE_MATRICES, require_memory
+from kernelpde.memory import require_bytes
 from kernelpde.problem import Conditions, DiscreteProblem, LinearSystem
 
 
@@ -66,6 +66,10 @@ class Dense(AbstractLinearSolver):
         del problem
         return DenseState(self)
 
+    def needs_concrete_kernels(self, num_rows: int) -> bool:
+        del num_rows
+        return False
+
 
 class DenseSolution(AbstractLinearSolution):
     """Solution u = κ(·, Φ) z with z = (K + Σ)⁻¹ b.
@@ -75,14 +79,6 @@ class DenseSolution(AbstractLinearSolution):
     - `stored_factor`: factored matrix, `None` after `without_factor`.
     """
 
-    stacks: tuple[StackedFunctionals, ...]
-    weights: Float[Array, " M"]
-    row_values: Float[Array, " M"]
-    norm_squared: Float[Array, ""]
-    diagonal: Float[Array, " M"]
-    nugget: Float[Array, ""]
-    result: RESULTS
-    diagonal_shift: Float[Array, " M"]
     stored_factor: DenseFactor | None
 
     @property
@@ -125,21 +121,11 @@ class DenseSolution(AbstractLinearSolution):
         cross = jnp.concatenate([gram(prior, batch, functionals) for batch in system.batches])
         return self.factor.solve_transposed(cross)
 
-    def inner_product(
-        self, applied: Float[Array, " M"], coefficients: tuple[Float[Array, "_ _"], ...]
-    ) -> Float[Array, ""]:
-        del coefficients
-        return self.weights @ applied
 
-
-class DenseState(AbstractLinearSolverState):
+class DenseState(AbstractLinearSolverState[Dense]):
     """State of the dense solver, whose functionals ψ are the rows."""
 
-    solver: Dense
-
-    @property
-    def forms_matrix(self) -> bool:
-        return True
+    forms_matrix: ClassVar[bool] = True
 
     @property
     def refinement_sweeps(self) -> int:
@@ -148,21 +134,28 @@ class DenseState(AbstractLinearSolverState):
     def describe(self, num_rows: int) -> str:
         return f"Dense solver: {num_rows} rows"
 
+    def cost(self, num_rows: int, *, learning: bool) -> Cost:
+        return dense_cost(num_rows, learning=learning)
+
     def check_size(self, num_rows: int, *, learning: bool) -> None:
-        caller, matrices = ("learn", LEARN_MATRICES) if learning else ("solve", SOLVE_MATRICES)
-        require_memory(caller, num_rows, matrices)
+        cost = self.cost(num_rows, learning=learning)
+        if cost.fits_in_memory:
+            return
+        require_bytes(
+            f"{'learn' if learning else 'solve'}: {num_rows} rows",
+            cost.bytes,
+            f"Use at most {max_dense_rows(learning=learning)} rows in total, or split time into "
+            "windows with march.",
+        )
 
-    def flops(self, num_rows: int) -> float:
-        return 0.5 * num_rows**3
-
-    def zero_coefficients(self, conditions: Conditions) -> tuple[Float[Array, "_ _"], ...]:
+    def zero_coefficients(self, conditions: Conditions) -> Coefficients:
         return tuple(
             to_array(np.zeros((len(condition.point_set.points), len(condition.terms))))
             for condition in conditions
         )
 
     def to_expansion(
-        self, conditions: Conditions, coefficients: tuple[Float[Array, "_ _"], ...]
+        self, conditions: Conditions, coefficients: Coefficients
     ) -> tuple[Functionals, ...]:
         return tuple(
             Functionals(condition.point_set.points, weights, condition.terms)
@@ -214,5 +207,6 @@ class DenseState(AbstractLinearSolverState):
             factor.nugget,
             factor.result,
             factor.diagonal_shift,
+            None,
             factor,
         )

@@ -12,13 +12,13 @@ supernode.
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from math import prod
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax.sharding import Mesh
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from kernelpde.functionals import Functionals, Prior, gram, map_rows
 from kernelpde.linear_solvers._supernodes import Pattern, Supernodes
@@ -84,12 +84,17 @@ class Factor(eqx.Module):
 
     def _solve(self, vector: Float[Array, " N1"]) -> Float[Array, " N1"]:
         """Return U⁻¹ x, from the last column to the first."""
+        num_columns = max(prod(batch.columns.shape[1:]) for batch in self.pattern.batches)
+        num_rows = max(prod(batch.rows.shape[1:]) for batch in self.pattern.batches)
 
         def compute(batch: Supernodes, factors: SupernodeFactors, state):
             residual, _ = state
             local = jnp.einsum("bdc,bd->bc", factors.inverse, residual[batch.columns])
             row_values = jnp.einsum("brc,bc->br", factors.off_diagonal, local)
-            return self._pad_columns(batch, local), self._pad_rows(batch, row_values)
+            return (
+                self._pad_update(batch.columns, local, num_columns),
+                self._pad_update(batch.rows, row_values, num_rows),
+            )
 
         def update(state, changes):
             residual, solution = state
@@ -101,25 +106,19 @@ class Factor(eqx.Module):
 
     def _solve_transposed(self, vector: Float[Array, " N1"]) -> Float[Array, " N1"]:
         """Return U⁻ᵀ x, from the first column to the last."""
+        num_columns = max(prod(batch.columns.shape[1:]) for batch in self.pattern.batches)
 
         def compute(batch: Supernodes, factors: SupernodeFactors, solution):
             previous = jnp.einsum("brc,br->bc", factors.off_diagonal, solution[batch.rows])
             residual = vector[batch.columns] - previous
-            return self._pad_columns(batch, jnp.einsum("bdc,bc->bd", factors.inverse, residual))
+            local = jnp.einsum("bdc,bc->bd", factors.inverse, residual)
+            return self._pad_update(batch.columns, local, num_columns)
 
         def update(solution, changes):
             columns, local = changes
             return solution.at[columns].set(local).at[-1].set(0.0)
 
         return self._eliminate(compute, update, jnp.zeros_like(vector), reverse=False)
-
-    def _pad_columns(self, batch: Supernodes, values: Float[Array, "b c"]):
-        sizes = [b.columns.shape[1] * b.columns.shape[2] for b in self.pattern.batches]
-        return self._pad_update(batch.columns, values, max(sizes))
-
-    def _pad_rows(self, batch: Supernodes, values: Float[Array, "b r"]):
-        sizes = [b.rows.shape[1] * b.rows.shape[2] for b in self.pattern.batches]
-        return self._pad_update(batch.rows, values, max(sizes))
 
     def _pad_update(
         self, indices: Int[Array, "b n"], values: Float[Array, "b n"], size: int
@@ -153,18 +152,18 @@ class Factor(eqx.Module):
 
 
 def map_groups(
-    function: Callable[..., Any],
+    function: Callable[..., PyTree],
     indices: tuple[Int[Array, "*n _"], ...],
-    *operands: Any,
+    *operands: PyTree,
     mesh: Mesh | None,
-) -> Any:
+) -> PyTree:
     """Return `function(group, *operands)` for each group of indices, distributed over devices.
 
     Groups are processed sequentially. On the CPU, batched calls of LAPACK share threads with other
     operations, and two simultaneous calls can deadlock.
     """
 
-    def map_shard(groups: tuple[Int[Array, "m _"], ...], *operands: Any) -> Any:
+    def map_shard(groups: tuple[Int[Array, "m _"], ...], *operands: PyTree) -> PyTree:
         return jax.lax.map(lambda group: function(group, *operands), groups)
 
     shape = indices[0].shape[:-1]
@@ -239,7 +238,7 @@ def factorize_sparse(
 
     **Arguments:**
 
-    - `kernels`: one kernel per field.
+    - `prior`: prior of the fields.
     - `functionals`: functionals Φ, followed by a zero functional.
     - `shift`: diagonal of T.
     - `jitter`: relative increase of the diagonal of small Gram matrices.

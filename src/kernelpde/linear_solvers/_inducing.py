@@ -77,8 +77,8 @@ def _sample(problem: DiscreteProblem, size: int) -> Functionals:
     shares = np.maximum(size * shares / shares.sum() / widths, 8)
     rng = np.random.default_rng(0)
     points, coefficients = [], []
-    for condition, count, share in zip(problem.conditions, counts, shares, strict=True):
-        indices = rng.permutation(count)[: min(count, int(share))]
+    for n, condition in enumerate(problem.conditions):
+        indices = rng.permutation(counts[n])[: min(counts[n], int(shares[n]))]
         for term in condition.terms:
             column = np.zeros((len(indices), len(terms)))
             column[:, terms.index(term)] = 1.0

@@ -15,10 +15,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from kernelpde.functionals import Prior, block_gram, gram_diagonal
+from kernelpde.functionals import Prior, block_gram
 from kernelpde.linear_solvers._cholesky import cholesky_solve, solve_transposed
 from kernelpde.linear_solvers._dense_factor import DenseFactor
 from kernelpde.linear_solvers._nystrom import LowRankFactors, NystromChunk, NystromFactor
+from kernelpde.linear_solvers._products import diagonal_and_shift
 from kernelpde.problem import LinearSystem
 
 KernelsAndRows: TypeAlias = Callable[[Float[Array, " p"]], tuple[Prior, LinearSystem]]
@@ -34,8 +35,8 @@ class AbstractLeaveOneOut(eqx.Module):
     - `precision`: precisions p of these rows.
     """
 
-    weights: eqx.AbstractVar[Float[Array, " d"]]
-    precision: eqx.AbstractVar[Float[Array, " d"]]
+    weights: Float[Array, " d"]
+    precision: Float[Array, " d"]
 
     @abc.abstractmethod
     def theta_derivatives(
@@ -69,8 +70,6 @@ class DenseLeaveOneOut(AbstractLeaveOneOut):
     - `nugget`: nugget of P.
     """
 
-    weights: Float[Array, " d"]
-    precision: Float[Array, " d"]
     columns: Float[Array, "M d"]
     row_indices: Int[np.ndarray, " d"]
     all_weights: Float[Array, " M"]
@@ -115,7 +114,7 @@ class DenseLeaveOneOut(AbstractLeaveOneOut):
 
         def product(theta: Float[Array, " p"]) -> Float[Array, "M e"]:
             prior, system = model(theta)
-            shift = _diagonal_shift(prior, system, jax.lax.stop_gradient(self.nugget))
+            _, shift = diagonal_and_shift(prior, system, jax.lax.stop_gradient(self.nugget))
             return block_gram(prior, system.batches) @ vectors + shift[:, None] * vectors
 
         def derivative(direction: Float[Array, " p"]) -> tuple[Float[Array, " d"], Array]:
@@ -149,8 +148,6 @@ class LowRankLeaveOneOut(AbstractLeaveOneOut):
     - `nugget`: nugget in T.
     """
 
-    weights: Float[Array, " d"]
-    precision: Float[Array, " d"]
     features: NystromFactor
     selected: NystromFactor
     factors: LowRankFactors
@@ -202,7 +199,7 @@ class LowRankLeaveOneOut(AbstractLeaveOneOut):
         def arrays_and_shift(theta: Float[Array, " p"]):
             prior, system = model(theta)
             arrays = eqx.filter(prior, eqx.is_inexact_array)
-            return arrays, _diagonal_shift(prior, system, self.nugget)
+            return arrays, diagonal_and_shift(prior, system, self.nugget)[1]
 
         def tangents(direction: Float[Array, " p"]):
             return jax.jvp(arrays_and_shift, (theta,), (direction,))[1]
@@ -256,11 +253,3 @@ class LowRankLeaveOneOut(AbstractLeaveOneOut):
             -shift_dots - explained_dots + 2.0 * self.explained_variance * shift_dots / shift
         ) / shift**2
         return weight_dots, precision_dots
-
-
-def _diagonal_shift(
-    prior: Prior, system: LinearSystem, nugget: Float[Array, ""]
-) -> Float[Array, " M"]:
-    """Return T = Σ + ηD, with D the diagonal of K + Σ."""
-    diagonal = gram_diagonal(prior, system.batches) + system.variance
-    return system.variance + nugget * diagonal

@@ -71,55 +71,6 @@ def group_neighbors(
     )
 
 
-def local_jets(
-    prior: Prior,
-    functionals: Functionals,
-    values: Float[Array, " N1"],
-    jitter: float,
-    points: Float[Array, "P d"],
-    groups: NeighborGroups,
-    terms: tuple[Term, ...],
-    mesh: Mesh | None = None,
-) -> Float[Array, "P T"]:
-    """Evaluate jet values at points conditioned on neighboring functionals.
-
-    **Arguments:**
-
-    - `kernels`: one kernel per field.
-    - `functionals`: functionals ψ, followed by a zero functional.
-    - `values`: ψu.
-    - `jitter`: relative increase of the diagonal of small Gram matrices.
-    - `points`: evaluation points.
-    - `groups`: groups of the points with their neighbors.
-    - `terms`: jet values to evaluate.
-    - `mesh`: devices that share the groups.
-    """
-    padded_points = jnp.concatenate([points, points[-1:]])
-
-    @eqx.filter_checkpoint
-    def evaluate(indices, prior, functionals, values, points) -> Float[Array, "c T"]:
-        members, neighbors = indices
-        matrix = small_gram(prior, functionals, neighbors, jitter)
-        weights = small_solve(matrix, small_factor(matrix), values[neighbors])
-        weighted = functionals[neighbors].scale(weights)
-        return evaluate_jets(prior, points[members], terms, [weighted])
-
-    jet_values = map_groups(
-        evaluate,
-        (groups.members, groups.neighbors),
-        prior,
-        functionals,
-        values,
-        padded_points,
-        mesh=mesh,
-    )
-    padded = jnp.zeros((len(padded_points), len(terms)))
-    return padded.at[groups.members].set(jet_values)[:-1]
-
-
-_evaluate = compiled(local_jets)
-
-
 class LocalExpansion(eqx.Module):
     """Solution represented by the values of functionals.
 
@@ -135,8 +86,8 @@ class LocalExpansion(eqx.Module):
     functionals: Functionals
     values: Float[Array, " N1"]
     metric: ScaledCoordinates
-    support_radius: float
-    jitter: float
+    support_radius: float = eqx.field(static=True)
+    jitter: float = eqx.field(static=True)
 
     def jets(
         self, prior: Prior, points: Float[Array, "P d"], terms: tuple[Term, ...]
@@ -149,4 +100,40 @@ class LocalExpansion(eqx.Module):
                 "do not pass them as its arguments, or use Dense() or LowRank()."
             )
         groups = group_neighbors(points, self.functionals, self.metric, self.support_radius)
-        return _evaluate(prior, self.functionals, self.values, self.jitter, points, groups, terms)
+        return _evaluate(self, prior, points, groups, terms)
+
+    def evaluate(
+        self,
+        prior: Prior,
+        points: Float[Array, "P d"],
+        groups: NeighborGroups,
+        terms: tuple[Term, ...],
+        mesh: Mesh | None,
+    ) -> Float[Array, "P T"]:
+        """Evaluate jet values at groups of points, conditioned on neighboring functionals."""
+        padded_points = jnp.concatenate([points, points[-1:]])
+
+        @eqx.filter_checkpoint
+        def evaluate_group(indices, prior, functionals, values, points) -> Float[Array, "c T"]:
+            members, neighbors = indices
+            matrix = small_gram(prior, functionals, neighbors, self.jitter)
+            weights = small_solve(matrix, small_factor(matrix), values[neighbors])
+            weighted = functionals[neighbors].scale(weights)
+            return evaluate_jets(prior, points[members], terms, [weighted])
+
+        indices = (groups.members, groups.neighbors)
+        operands = (prior, self.functionals, self.values, padded_points)
+        jet_values = map_groups(evaluate_group, indices, *operands, mesh=mesh)
+        padded = jnp.zeros((len(padded_points), len(terms)))
+        return padded.at[groups.members].set(jet_values)[:-1]
+
+
+@compiled
+def _evaluate(
+    expansion: LocalExpansion,
+    prior: Prior,
+    points: Float[Array, "P d"],
+    groups: NeighborGroups,
+    terms: tuple[Term, ...],
+) -> Float[Array, "P T"]:
+    return expansion.evaluate(prior, points, groups, terms, None)

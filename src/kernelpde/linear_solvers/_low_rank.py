@@ -41,15 +41,17 @@ from kernelpde.functionals import (
     gram_diagonal,
 )
 from kernelpde.linear_solvers._cholesky import cholesky, cholesky_solve, solve_transposed
+from kernelpde.linear_solvers._cost import Cost, low_rank_cost
 from kernelpde.linear_solvers._dense_factor import DenseFactor, factorize
 from kernelpde.linear_solvers._inducing import InducingFunctionals, select_inducing
 from kernelpde.linear_solvers._leave_one_out import LowRankLeaveOneOut
 from kernelpde.linear_solvers._nystrom import LowRankFactors, NystromFactor
-from kernelpde.linear_solvers._products import rows_times, times_rows
+from kernelpde.linear_solvers._products import CrossCovariance, diagonal_and_shift
 from kernelpde.linear_solvers._protocol import (
     AbstractLinearSolution,
     AbstractLinearSolver,
     AbstractLinearSolverState,
+    Coefficients,
     split_tangents,
 )
 from kernelpde.linear_solvers._result import RESULTS
@@ -130,24 +132,10 @@ class LowRankSolution(AbstractLinearSolution):
 
     - `inducing_values`: Ψu.
     - `stored_factors`: factors of the solve, `None` after `without_factor`.
-    - `mesh`: devices that share the rows.
     """
 
-    stacks: tuple[StackedFunctionals, ...]
-    weights: Float[Array, " r"]
-    row_values: Float[Array, " M"]
-    norm_squared: Float[Array, ""]
-    diagonal: Float[Array, " M"]
-    nugget: Float[Array, ""]
-    result: RESULTS
-    diagonal_shift: Float[Array, " M"]
     inducing_values: Float[Array, " r"]
     stored_factors: LowRankFactors | None
-    mesh: Mesh | None = eqx.field(static=True)
-
-    @property
-    def device_mesh(self) -> Mesh | None:
-        return self.mesh
 
     @property
     def factors(self) -> LowRankFactors:
@@ -165,9 +153,9 @@ class LowRankSolution(AbstractLinearSolution):
     def leave_one_out(
         self, prior: Prior, system: LinearSystem, conditions: tuple[int, ...]
     ) -> LowRankLeaveOneOut:
-        inducing_factor = self.factors.inducing_factor
+        factor = self.factors.inducing_factor
         return LowRankLeaveOneOut.from_factors(
-            NystromFactor(prior, system.batches, self._inducing, inducing_factor, self.mesh),
+            NystromFactor(prior, system.batches, self._inducing, factor, self.device_mesh),
             self.factors,
             system,
             conditions,
@@ -180,10 +168,8 @@ class LowRankSolution(AbstractLinearSolution):
     ) -> Float[Array, "m n"]:
         del system
         left_features, right_features = (self._features(prior, side) for side in (left, right))
-        core_factor = self.factors.core_factor
-        explained = solve_transposed(core_factor, left_features).T @ solve_transposed(
-            core_factor, right_features
-        )
+        left_half, right_half = map(self._explained_half, (left_features, right_features))
+        explained = left_half.T @ right_half
         return gram(prior, left, right) - left_features.T @ right_features + explained
 
     def variance(
@@ -193,8 +179,11 @@ class LowRankSolution(AbstractLinearSolution):
         del system
         features = self._features(prior, functionals)
         remaining = gram_diagonal(prior, [functionals]) - jnp.sum(features**2, axis=0)
-        explained = jnp.sum(solve_transposed(self.factors.core_factor, features) ** 2, axis=0)
+        explained = jnp.sum(self._explained_half(features) ** 2, axis=0)
         return jnp.maximum(remaining, 0.0) + explained
+
+    def _explained_half(self, features: Float[Array, "r n"]) -> Float[Array, "r n"]:
+        return solve_transposed(self.factors.core_factor, features)
 
     def _features(self, prior: Prior, functionals: Functionals) -> Float[Array, "r n"]:
         """Return R⁻ᵀ κ(Ψ, ψ)."""
@@ -209,11 +198,11 @@ class LowRankSolution(AbstractLinearSolution):
         return rows_per_functional * jnp.max(ratios)
 
     def inner_product(
-        self, applied: Float[Array, " M"], coefficients: tuple[Float[Array, "_ _"], ...]
+        self, applied: Float[Array, " M"], coefficients: Coefficients
     ) -> Float[Array, ""]:
         del applied
-        (stack,), (v_coefficients,) = self.stacks, coefficients
-        inducing_coefficients = stack.coefficients[:, 0]
+        (v_coefficients,) = coefficients
+        inducing_coefficients = self.stacks[0].coefficients[:, 0]
         products = jnp.sum(v_coefficients * inducing_coefficients, axis=1)
         squares = jnp.sum(inducing_coefficients**2, axis=1)
         # Padding functionals have zero coefficients.
@@ -221,17 +210,15 @@ class LowRankSolution(AbstractLinearSolution):
         return weights @ self.inducing_values
 
 
-class LowRankState(AbstractLinearSolverState):
+class LowRankState(AbstractLinearSolverState[LowRank]):
     """State of the low-rank solver: the inducing functionals.
 
     **Attributes:**
 
-    - `solver`: solver settings.
     - `stack`: inducing functionals Ψ, padded with zero functionals.
     - `rank`: number of inducing functionals without padding.
     """
 
-    solver: LowRank
     stack: StackedFunctionals
     rank: int = eqx.field(static=True)
 
@@ -262,15 +249,16 @@ class LowRankState(AbstractLinearSolverState):
                 f"Dense() or at least {required} rows."
             )
 
-    def flops(self, num_rows: int) -> float:
-        return 4.0 * num_rows * len(self.stack.points) ** 2
+    def cost(self, num_rows: int, *, learning: bool) -> Cost:
+        del learning
+        return low_rank_cost(num_rows, len(self.stack.points))
 
-    def zero_coefficients(self, conditions: Conditions) -> tuple[Float[Array, "_ _"], ...]:
+    def zero_coefficients(self, conditions: Conditions) -> Coefficients:
         del conditions
         return (jnp.zeros_like(self.stack.coefficients[:, 0]),)
 
     def to_expansion(
-        self, conditions: Conditions, coefficients: tuple[Float[Array, "_ _"], ...]
+        self, conditions: Conditions, coefficients: Coefficients
     ) -> tuple[Functionals, ...]:
         del conditions
         return tuple(
@@ -285,9 +273,8 @@ class LowRankState(AbstractLinearSolverState):
         cache_intermediates: bool = False,
     ) -> LowRankSolution:
         del sweeps, cache_intermediates
-        mesh = self.solver.mesh
-        inducing, diagonal = self.stack.batches[0], gram_diagonal(prior, system.batches)
-        shift = system.variance + self.solver.nugget * (diagonal + system.variance)
+        mesh, (inducing,) = self.solver.mesh, self.stack.batches
+        diagonal, shift = diagonal_and_shift(prior, system, self.solver.nugget)
         inducing_gram = gram(prior, inducing, inducing)
         inducing_factor = _factor_inducing(
             jax.lax.stop_gradient(inducing_gram), self.solver.max_nugget
@@ -311,15 +298,15 @@ class LowRankState(AbstractLinearSolverState):
         return LowRankSolution(
             (self.stack,),
             w,
-            rows_times(prior, system.stacks, (self.stack,), w, mesh),
+            CrossCovariance(prior, system.stacks, self.stack, mesh).times(w),
             coefficients @ coefficients,
             diagonal,
             jnp.asarray(self.solver.nugget, dtype=float),
             result,
             shift,
+            mesh,
             inducing_gram @ w,
             factors,
-            mesh,
         )
 
 
@@ -345,17 +332,15 @@ def _(primals, tangents):
     (kernels_dot, stacks_dot, shift_dot, rhs_dot), _ = tangents
     features: NystromFactor = context.features
     factors: LowRankFactors = context.factors
-    inducing, w = (context.stack,), _weights(*primals)
+    w = _weights(*primals)
     z = (rhs - features.times(factors.coefficients)) / shift
     active, active_dot, inactive = split_tangents((prior, stacks), (kernels_dot, stacks_dot))
 
     def products(leaves):
         prior, stacks = eqx.combine(leaves, inactive)
-        return (
-            rows_times(prior, stacks, inducing, w, features.mesh),
-            times_rows(prior, inducing, stacks, z, features.mesh)
-            - gram(prior, features.inducing, features.inducing) @ w,
-        )
+        cross = CrossCovariance(prior, stacks, context.stack, features.mesh)
+        inducing_gram = gram(prior, features.inducing, features.inducing)
+        return cross.times(w), cross.transposed_times(z) - inducing_gram @ w
 
     row_dot, inducing_dot = jax.jvp(products, (active,), (active_dot,))[1]
     if shift_dot is not None:

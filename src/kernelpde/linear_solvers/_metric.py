@@ -37,7 +37,8 @@ class ScaledCoordinates(eqx.Module):
     def __call__(self, points: Float[np.ndarray, "N d"]) -> Float[np.ndarray, "N e"]:
         """Return the scaled coordinates of points."""
         columns = []
-        for column, scale, period in zip(points.T, self.scale, self.periods, strict=True):
+        for axis, period in enumerate(self.periods):
+            column, scale = points[:, axis], self.scale[axis]
             if period is None:
                 columns.append(scale * column)
             else:

@@ -1,14 +1,15 @@
 """Nyström factors K_ΦΨ R⁻¹ of rows Φ and inducing functionals Ψ."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any
+from functools import partial, reduce
+from typing import TypeAlias, TypeVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax.sharding import Mesh
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 
 from kernelpde.functionals import (
     Functionals,
@@ -20,6 +21,10 @@ from kernelpde.functionals import (
     sum_groups,
 )
 from kernelpde.linear_solvers._dense_factor import DenseFactor
+
+_Sum = TypeVar("_Sum", bound=PyTree)
+
+_Chunks: TypeAlias = tuple[Functionals, tuple[Float[Array, "_ _ _"], ...]]
 
 _CHUNK_BYTES = 2**25
 """Bytes of K_ΦΨ that are formed at a time."""
@@ -48,7 +53,7 @@ class NystromFactor(eqx.Module):
 
     **Attributes:**
 
-    - `kernels`, `batches`, `inducing`: κ, Φ and Ψ.
+    - `prior`, `batches`, `inducing`: κ, Φ and Ψ.
     - `inducing_factor`: factor R of K_ΨΨ = RᵀR.
     - `mesh`: devices that share the rows.
     - `directions`: tangents of the inexact arrays in the kernels, stacked on a leading axis, if
@@ -60,13 +65,13 @@ class NystromFactor(eqx.Module):
     inducing: Functionals
     inducing_factor: DenseFactor
     mesh: Mesh | None = eqx.field(static=True)
-    directions: Any = None
+    directions: PyTree | None = None
 
-    def tangent(self, direction: Any, rows: Functionals) -> Float[Array, "r n"]:
+    def tangent(self, direction: PyTree, rows: Functionals) -> Float[Array, "r n"]:
         """Return Eᵀ = R⁻ᵀ ∂κ(Ψ, rows) for a direction."""
         arrays, static = eqx.partition(self.prior, eqx.is_inexact_array)
 
-        def matrix(arrays: Any) -> Float[Array, "r n"]:
+        def matrix(arrays: PyTree) -> Float[Array, "r n"]:
             return gram(eqx.combine(arrays, static), self.inducing, rows)
 
         return self.inducing_factor.solve_transposed(jax.jvp(matrix, (arrays,), (direction,))[1])
@@ -74,7 +79,7 @@ class NystromFactor(eqx.Module):
     def whitened_tangents(self) -> Float[Array, "p r r"]:
         """Return D = R⁻ᵀ ∂K_ΨΨ R⁻¹ for each direction."""
 
-        def whiten(direction: Any) -> Float[Array, "r r"]:
+        def whiten(direction: PyTree) -> Float[Array, "r r"]:
             return self.inducing_factor.solve_transposed(self.tangent(direction, self.inducing).T)
 
         return jax.lax.map(whiten, self.directions)
@@ -105,39 +110,36 @@ class NystromFactor(eqx.Module):
         self,
         function: Callable[..., tuple[Float[Array, " n"], ...]],
         row_arrays: tuple[Float[Array, " M"], ...],
-        *operands: Any,
+        *operands: PyTree,
     ) -> tuple[Float[Array, " M"], ...]:
         """Return `function(chunk, row_arrays, *operands)` for chunks of rows, concatenated."""
         shared = replace(self, batches=())
-        outputs, start = [], 0
-        for batch in self.batches:
+        outputs = []
+        for batch, chunks in self._chunks(row_arrays):
 
             def map_chunks(chunks, shared, operands):
                 return jax.lax.map(
                     lambda chunk: function(shared._form(chunk[0]), chunk[1], *operands), chunks
                 )
 
-            chunks = self._chunks(batch, row_arrays, start)
-            chunks = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), chunks)
-            values = map_rows(map_chunks, chunks, shared, operands, mesh=self.mesh)
-            outputs.append([leaf.reshape(-1)[: len(batch)] for leaf in values])
-            start += len(batch)
-        return tuple(map(jnp.concatenate, zip(*outputs, strict=True)))
+            flat = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), chunks)
+            values = map_rows(map_chunks, flat, shared, operands, mesh=self.mesh)
+            outputs.append(tuple(leaf.reshape(-1)[: len(batch)] for leaf in values))
+        return jax.tree.map(lambda *chunks: jnp.concatenate(chunks), *outputs)
 
     def sum_rows(
         self,
-        function: Callable[..., Any],
+        function: Callable[..., _Sum],
         row_arrays: tuple[Float[Array, " M"], ...],
-        *operands: Any,
-    ) -> Any:
+        *operands: PyTree,
+    ) -> _Sum:
         """Return the sum of `function(chunk, row_arrays, *operands)` over chunks of rows.
 
         The function must return zero for rows that are zero.
         """
         shared = replace(self, batches=())
-        total: Any = None
-        start = 0
-        for batch in self.batches:
+        sums = []
+        for _, chunks in self._chunks(row_arrays):
 
             def sum_chunks(chunks, shared, operands):
                 @eqx.filter_checkpoint
@@ -151,11 +153,8 @@ class NystromFactor(eqx.Module):
                 remaining = jax.tree.map(lambda leaf: leaf[1:], chunks)
                 return jax.lax.scan(add, evaluate(*first), remaining)[0]
 
-            chunks = self._chunks(batch, row_arrays, start)
-            batch_sum = sum_groups(sum_chunks, chunks, shared, operands, mesh=self.mesh)
-            total = batch_sum if total is None else jax.tree.map(jnp.add, total, batch_sum)
-            start += len(batch)
-        return total
+            sums.append(sum_groups(sum_chunks, chunks, shared, operands, mesh=self.mesh))
+        return reduce(partial(jax.tree.map, jnp.add), sums)
 
     def _form(self, rows: Functionals) -> "NystromChunk":
         # Quadrature nodes are on a separate axis of the chunk.
@@ -164,8 +163,16 @@ class NystromFactor(eqx.Module):
         return NystromChunk(features, self, rows)
 
     def _chunks(
-        self, batch: Functionals, row_arrays: tuple[Float[Array, " M"], ...], start: int
-    ) -> tuple[Functionals, tuple[Float[Array, "_ _ _"], ...]]:
+        self, row_arrays: tuple[Float[Array, " M"], ...]
+    ) -> Iterator[tuple[Functionals, _Chunks]]:
+        """Yield each batch with its rows and their arrays in chunks."""
+        start = 0
+        for batch in self.batches:
+            stop = start + len(batch)
+            yield batch, self._split(batch, tuple(array[start:stop] for array in row_arrays))
+            start = stop
+
+    def _split(self, batch: Functionals, row_arrays: tuple[Float[Array, " n"], ...]) -> _Chunks:
         """Split rows and their arrays into groups of chunks of equal size, padded with zeros."""
         count, groups = len(batch), num_groups(self.mesh)
         max_rows = max(1, min(count, _CHUNK_BYTES // (8 * len(self.inducing))))
@@ -178,9 +185,7 @@ class NystromFactor(eqx.Module):
 
         local = jax.tree.map(lambda leaf: leaf.reshape(count, batch.num_nodes, -1), batch)
         zeros = jnp.zeros(num_chunks * size - count)
-        padded = tuple(
-            jnp.concatenate([array[start : start + count], zeros]) for array in row_arrays
-        )
+        padded = tuple(jnp.concatenate([array, zeros]) for array in row_arrays)
         return jax.tree.map(group, (pad_rows(local, num_chunks * size), padded))
 
 
@@ -198,6 +203,6 @@ class NystromChunk(eqx.Module):
     factor: NystromFactor
     rows: Functionals
 
-    def tangent(self, direction: Any) -> Float[Array, "r n"]:
+    def tangent(self, direction: PyTree) -> Float[Array, "r n"]:
         """Return Eᵀ for a direction."""
         return self.factor.tangent(direction, self.rows)

@@ -24,6 +24,6 @@ def pad_indices(
 ) -> Int[np.ndarray, "n s"]:
     """Return groups of indices as the rows of one array."""
     padded = np.full((len(groups), size), padding_index, dtype=np.int32)
-    for row, group in zip(padded, groups, strict=True):
-        row[: len(group)] = group
+    for n, group in enumerate(groups):
+        padded[n, : len(group)] = group
     return padded

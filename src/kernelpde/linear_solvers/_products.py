@@ -1,5 +1,6 @@
 """Products of the covariances between rows and inducing functionals with vectors, in chunks."""
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax.sharding import Mesh
@@ -12,11 +13,21 @@ from kernelpde.functionals import (
     Term,
     evaluate_jets,
     expand,
+    gram_diagonal,
     map_rows,
     num_groups,
     sum_groups,
 )
 from kernelpde.linear_solvers._padding import pad_functionals
+from kernelpde.problem import LinearSystem
+
+
+def diagonal_and_shift(
+    prior: Prior, system: LinearSystem, nugget: float | Float[Array, ""]
+) -> tuple[Float[Array, " M"], Float[Array, " M"]]:
+    """Return the diagonal of K, and T = Σ + ηD with D the diagonal of K + Σ."""
+    diagonal = gram_diagonal(prior, system.batches)
+    return diagonal, system.variance + nugget * (diagonal + system.variance)
 
 
 def sharded_jets(
@@ -34,40 +45,42 @@ def sharded_jets(
     return map_rows(evaluate, points, prior, batches, mesh=mesh)
 
 
-def rows_times(
-    prior: Prior,
-    rows: tuple[StackedFunctionals, ...],
-    inducing: tuple[StackedFunctionals, ...],
-    vector: Float[Array, " r"],
-    mesh: Mesh | None,
-) -> Float[Array, " M"]:
-    """Return K_ΦΨ w."""
-    weighted = expand(inducing, vector)
-    return jnp.concatenate(
-        [
-            stack.apply(sharded_jets(prior, stack.points, stack.terms, weighted, mesh))
-            for stack in rows
-        ]
-    )
+class CrossCovariance(eqx.Module):
+    """Matrix K_ΦΨ of rows Φ and inducing functionals Ψ, which is not formed.
 
+    **Attributes:**
 
-def times_rows(
-    prior: Prior,
-    inducing: tuple[StackedFunctionals, ...],
-    rows: tuple[StackedFunctionals, ...],
-    vector: Float[Array, " M"],
-    mesh: Mesh | None,
-) -> Float[Array, " r"]:
-    """Return K_ΨΦ v."""
-    num_chunks = num_groups(mesh)
+    - `prior`, `rows`, `inducing`: κ, Φ and Ψ.
+    - `mesh`: devices that share the rows.
+    """
 
-    def product(batches, prior, inducing):
-        (stack,) = inducing
-        return stack.apply(evaluate_jets(prior, stack.points, stack.terms, batches))
+    prior: Prior
+    rows: tuple[StackedFunctionals, ...]
+    inducing: StackedFunctionals
+    mesh: Mesh | None = eqx.field(static=True)
 
-    def split(batch: Functionals) -> Functionals:
-        padded = pad_functionals(batch, -batch.points.shape[0] % num_chunks)
-        return jax.tree.map(lambda leaf: leaf.reshape(num_chunks, -1, *leaf.shape[1:]), padded)
+    def times(self, vector: Float[Array, " r"]) -> Float[Array, " M"]:
+        """Return K_ΦΨ w."""
+        weighted = expand((self.inducing,), vector)
+        return jnp.concatenate(
+            [
+                stack.apply(
+                    sharded_jets(self.prior, stack.points, stack.terms, weighted, self.mesh)
+                )
+                for stack in self.rows
+            ]
+        )
 
-    chunks = tuple(map(split, expand(rows, vector)))
-    return sum_groups(product, chunks, prior, inducing, mesh=mesh)
+    def transposed_times(self, vector: Float[Array, " M"]) -> Float[Array, " r"]:
+        """Return K_ΨΦ v."""
+        num_chunks = num_groups(self.mesh)
+
+        def product(batches, prior, inducing):
+            return inducing.apply(evaluate_jets(prior, inducing.points, inducing.terms, batches))
+
+        def split(batch: Functionals) -> Functionals:
+            padded = pad_functionals(batch, -batch.points.shape[0] % num_chunks)
+            return jax.tree.map(lambda leaf: leaf.reshape(num_chunks, -1, *leaf.shape[1:]), padded)
+
+        chunks = tuple(map(split, expand(self.rows, vector)))
+        return sum_groups(product, chunks, self.prior, self.inducing, mesh=self.mesh)

@@ -11,13 +11,13 @@ with ψ the rows Φ themselves or inducing functionals.
 """
 
 import abc
-from typing import Any, ClassVar
+from typing import ClassVar, Generic, TypeAlias, TypeVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax.sharding import Mesh
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from kernelpde.checking import check_real
 from kernelpde.functionals import (
@@ -29,42 +29,48 @@ from kernelpde.functionals import (
     expand,
     stacked_matvec,
 )
+from kernelpde.linear_solvers._cost import Cost
 from kernelpde.linear_solvers._leave_one_out import AbstractLeaveOneOut
 from kernelpde.linear_solvers._local import LocalExpansion, NeighborGroups
 from kernelpde.linear_solvers._products import sharded_jets
 from kernelpde.linear_solvers._result import RESULTS, has_solution
 from kernelpde.problem import Conditions, DiscreteProblem, LinearSystem
 
+_Tree = TypeVar("_Tree", bound=PyTree)
+
+Coefficients: TypeAlias = tuple[Float[Array, "_ _"], ...]
+"""Coefficients that represent a solution u; they are linear in u."""
+
+Neighbors: TypeAlias = tuple[NeighborGroups | None, ...]
+"""For each condition the neighbors of its points, if the evaluation of a solution needs them."""
+
 
 class AbstractLinearSolution(eqx.Module):
     """Solution u = Σⱼ wⱼ ψⱼ κ of a linearized system.
 
-    Dense and low-rank solutions also implement `leave_one_out`, `covariance` and `variance`.
+    The optional operations `leave_one_out`, `covariance` and `variance` exist if the `capabilities`
+    of the solver contain them. Subclasses append fields for the operations below.
 
     **Attributes:**
 
-    - `stacks`: functionals ψ.
-    - `weights`: weights w.
+    - `stacks`, `weights`: functionals ψ and weights w.
     - `row_values`: Φu.
     - `norm_squared`: ‖u‖².
     - `diagonal`: diagonal of the Gram matrix of the rows.
     - `nugget`, `result`: nugget and result code of the linear solve.
     - `diagonal_shift`: diagonal of T, which is added to the Gram matrix.
+    - `device_mesh`: devices that shared the computation.
     """
 
-    stacks: eqx.AbstractVar[tuple[StackedFunctionals, ...]]
-    weights: eqx.AbstractVar[Float[Array, " m"]]
-    row_values: eqx.AbstractVar[Float[Array, " M"]]
-    norm_squared: eqx.AbstractVar[Float[Array, ""]]
-    diagonal: eqx.AbstractVar[Float[Array, " M"]]
-    nugget: eqx.AbstractVar[Float[Array, ""]]
-    result: eqx.AbstractVar[RESULTS]
-    diagonal_shift: eqx.AbstractVar[Float[Array, " M"]]
-
-    @property
-    def device_mesh(self) -> Mesh | None:
-        """Devices that shared the computation."""
-        return None
+    stacks: tuple[StackedFunctionals, ...]
+    weights: Float[Array, " m"]
+    row_values: Float[Array, " M"]
+    norm_squared: Float[Array, ""]
+    diagonal: Float[Array, " M"]
+    nugget: Float[Array, ""]
+    result: RESULTS
+    diagonal_shift: Float[Array, " M"]
+    device_mesh: Mesh | None = eqx.field(static=True)
 
     @property
     def succeeded(self) -> Bool[Array, ""]:
@@ -81,8 +87,8 @@ class AbstractLinearSolution(eqx.Module):
         return expand(self.stacks, self.weights)
 
     @property
-    def coefficients(self) -> tuple[Float[Array, "_ _"], ...]:
-        """Coefficients that represent u; they are linear in u."""
+    def coefficients(self) -> Coefficients:
+        """Coefficients that represent u."""
         return tuple(batch.coefficients for batch in self.expansion)
 
     def jets(
@@ -100,7 +106,7 @@ class AbstractLinearSolution(eqx.Module):
         self,
         prior: Prior,
         stacks: tuple[StackedFunctionals, ...],
-        neighbors: tuple[NeighborGroups | None, ...],
+        neighbors: Neighbors,
         cache_intermediates: bool = False,
     ) -> Float[Array, " N"]:
         """Evaluate other functionals of u, with the `neighbors` of their points."""
@@ -113,28 +119,17 @@ class AbstractLinearSolution(eqx.Module):
     def condition_number(self) -> Float[Array, ""]:
         """Return a lower bound on the condition number of the matrix scaled to unit diagonal."""
 
-    @abc.abstractmethod
     def inner_product(
-        self, applied: Float[Array, " M"], coefficients: tuple[Float[Array, "_ _"], ...]
+        self, applied: Float[Array, " M"], coefficients: Coefficients
     ) -> Float[Array, ""]:
-        """Return ⟨v, u⟩ for a function v of the same span.
-
-        **Arguments:**
-
-        - `applied`: Φv.
-        - `coefficients`: coefficients that represent v.
-        """
+        """Return ⟨v, u⟩ for v of the same span, with its row values Φv and its coefficients."""
+        del coefficients
+        return self.weights @ applied
 
     def leave_one_out(
         self, prior: Prior, system: LinearSystem, conditions: tuple[int, ...]
     ) -> AbstractLeaveOneOut:
-        """Return the leave-one-out predictions of the rows of some conditions.
-
-        **Arguments:**
-
-        - `kernels`, `system`: kernels and system of this solution.
-        - `conditions`: indices of the conditions.
-        """
+        """Return the leave-one-out predictions of the rows of some conditions, by their indices."""
         raise NotImplementedError(f"{type(self).__name__} has no inverse.")
 
     def covariance(
@@ -161,81 +156,6 @@ class AbstractLinearSolution(eqx.Module):
         )
 
 
-class AbstractLinearSolverState(eqx.Module):
-    """Precomputed structure of a linear solver for given kernels, residuals and points.
-
-    **Attributes:**
-
-    - `solver`: solver settings.
-    """
-
-    solver: eqx.AbstractVar[Any]
-
-    @property
-    def nugget(self) -> float | Float[Array, ""]:
-        """Nugget η relative to the diagonal."""
-        return self.solver.nugget
-
-    @property
-    def forms_matrix(self) -> bool:
-        """True if the matrix of all rows is formed; its rows can then be padded."""
-        return False
-
-    @property
-    def refinement_sweeps(self) -> int:
-        """Number of refinement sweeps after the last solve."""
-        return 0
-
-    @abc.abstractmethod
-    def describe(self, num_rows: int) -> str:
-        """Return the solver type and its size for messages."""
-
-    @abc.abstractmethod
-    def check_size(self, num_rows: int, *, learning: bool) -> None:
-        """Raise an error if the memory or the number of rows is insufficient."""
-
-    @abc.abstractmethod
-    def flops(self, num_rows: int) -> float:
-        """Estimate the floating-point operations of a step."""
-
-    def with_factor(self, prior: Prior) -> "AbstractLinearSolverState":
-        """Return a copy with the factorizations that depend on the kernels only."""
-        del prior
-        return self
-
-    @abc.abstractmethod
-    def zero_coefficients(self, conditions: Conditions) -> tuple[Float[Array, "_ _"], ...]:
-        """Return the coefficients that represent u = 0."""
-
-    @abc.abstractmethod
-    def to_expansion(
-        self, conditions: Conditions, coefficients: tuple[Float[Array, "_ _"], ...]
-    ) -> tuple[Functionals, ...] | LocalExpansion:
-        """Convert coefficients to an expansion that can be evaluated at any point."""
-
-    def neighbors(self, conditions: Conditions) -> tuple[NeighborGroups | None, ...]:
-        """Return the neighbors of points, as required by `AbstractLinearSolution.jets`."""
-        return (None,) * len(conditions)
-
-    @abc.abstractmethod
-    def solve(
-        self,
-        prior: Prior,
-        system: LinearSystem,
-        sweeps: int | Int[Array, ""] = 0,
-        cache_intermediates: bool = False,
-    ) -> AbstractLinearSolution:
-        """Compute the minimum-norm u with Φu = b up to noise, differentiable in the kernels.
-
-        **Arguments:**
-
-        - `kernels`: one kernel per field.
-        - `system`: linearized system, with the rows Φ, the right-hand side b and the noise Σ.
-        - `sweeps`: number of refinement sweeps.
-        - `cache_intermediates`: store the intermediate values of derivatives, for repeated use.
-        """
-
-
 class AbstractLinearSolver(eqx.Module):
     """Settings of a linear solver.
 
@@ -257,16 +177,111 @@ class AbstractLinearSolver(eqx.Module):
         check_real(caller, "max_nugget", self.max_nugget, at_least=0, at_most=1)
 
     @abc.abstractmethod
-    def init(self, problem: DiscreteProblem) -> AbstractLinearSolverState:
+    def init(self, problem: DiscreteProblem) -> "AbstractLinearSolverState":
         """Precompute the structure that does not depend on the linearization."""
 
+    def select(
+        self, problem: DiscreteProblem, *, learning: bool, needs: frozenset[str]
+    ) -> tuple["AbstractLinearSolverState", str]:
+        """Return the state of the solver to use and the reason of its selection, if there is one.
 
-def split_tangents(primals: Any, tangents: Any) -> tuple[Any, Any, Any]:
+        **Arguments:**
+
+        - `problem`: prior and conditions at their points.
+        - `learning`: whether derivatives in the kernels are required.
+        - `needs`: required capabilities.
+        """
+        del learning, needs
+        return self.init(problem), ""
+
+    def needs_concrete_kernels(self, num_rows: int) -> bool:
+        """Return whether the state depends on the values of kernels and points."""
+        del num_rows
+        return True
+
+
+_Solver = TypeVar("_Solver", bound=AbstractLinearSolver)
+
+
+class AbstractLinearSolverState(eqx.Module, Generic[_Solver]):
+    """Precomputed structure of a linear solver for given kernels, residuals and points.
+
+    **Attributes:**
+
+    - `solver`: solver settings.
+    - `forms_matrix`: whether the matrix of all rows is formed; its rows can then be padded.
+    """
+
+    forms_matrix: ClassVar[bool] = False
+
+    solver: _Solver
+
+    @property
+    def nugget(self) -> float | Float[Array, ""]:
+        """Nugget η relative to the diagonal."""
+        return self.solver.nugget
+
+    @property
+    def refinement_sweeps(self) -> int:
+        """Number of refinement sweeps after the last solve."""
+        return 0
+
+    @abc.abstractmethod
+    def describe(self, num_rows: int) -> str:
+        """Return the solver type and its size for messages."""
+
+    @abc.abstractmethod
+    def cost(self, num_rows: int, *, learning: bool) -> Cost:
+        """Estimate the work and the memory of a step."""
+
+    @abc.abstractmethod
+    def check_size(self, num_rows: int, *, learning: bool) -> None:
+        """Raise an error if the memory or the number of rows is insufficient."""
+
+    def with_factor(self, prior: Prior) -> "AbstractLinearSolverState":
+        """Return a copy with the factorizations that depend on the kernels only."""
+        del prior
+        return self
+
+    @abc.abstractmethod
+    def zero_coefficients(self, conditions: Conditions) -> Coefficients:
+        """Return the coefficients that represent u = 0."""
+
+    @abc.abstractmethod
+    def to_expansion(
+        self, conditions: Conditions, coefficients: Coefficients
+    ) -> tuple[Functionals, ...] | LocalExpansion:
+        """Convert coefficients to an expansion that can be evaluated at any point."""
+
+    def neighbors(self, conditions: Conditions) -> Neighbors:
+        """Return the neighbors of points, as required by `AbstractLinearSolution.jets`."""
+        return (None,) * len(conditions)
+
+    @abc.abstractmethod
+    def solve(
+        self,
+        prior: Prior,
+        system: LinearSystem,
+        sweeps: int | Int[Array, ""] = 0,
+        cache_intermediates: bool = False,
+    ) -> AbstractLinearSolution:
+        """Compute the minimum-norm u with Φu = b up to noise, differentiable in the kernels.
+
+        **Arguments:**
+
+        - `prior`: prior of the fields.
+        - `system`: linearized system, with the rows Φ, the right-hand side b and the noise Σ.
+        - `sweeps`: number of refinement sweeps.
+        - `cache_intermediates`: store the intermediate values of derivatives, for repeated use.
+        """
+
+
+def split_tangents(primals: _Tree, tangents: _Tree) -> tuple[_Tree, _Tree, _Tree]:
     """Split the arguments of a derivative rule into active leaves, their tangents and the rest."""
     is_active = jax.tree.map(lambda tangent: tangent is not None, tangents, is_leaf=_is_none)
     active, inactive = eqx.partition(primals, is_active)
     return active, tangents, inactive
 
 
-def _is_none(tree: Any) -> bool:
+def _is_none(tree: object) -> bool:
     return tree is None

@@ -15,6 +15,8 @@ For the derivative in the kernels let v = Θ Aᵀ z. Then ∂(A Θ Aᵀ z) = -A 
 conjugate gradient solve. The derivative does not involve the preconditioner.
 """
 
+from dataclasses import replace
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -27,13 +29,17 @@ from kernelpde.checking import check_integer, check_real
 from kernelpde.compiling import compiled
 from kernelpde.errors import InputError
 from kernelpde.functionals import Functionals, Prior, concatenate, flatten_mesh, gram_diagonal
+from kernelpde.linear_solvers._cost import Cost
 from kernelpde.linear_solvers._factor import Factor, factorize_sparse, precision_times
-from kernelpde.linear_solvers._local import LocalExpansion, NeighborGroups, group_neighbors
+from kernelpde.linear_solvers._local import LocalExpansion, group_neighbors
 from kernelpde.linear_solvers._metric import ScaledCoordinates
 from kernelpde.linear_solvers._padding import pad_functionals
+from kernelpde.linear_solvers._products import diagonal_and_shift
 from kernelpde.linear_solvers._protocol import (
     AbstractLinearSolver,
     AbstractLinearSolverState,
+    Coefficients,
+    Neighbors,
     split_tangents,
 )
 from kernelpde.linear_solvers._result import RESULTS
@@ -108,13 +114,7 @@ class Sparse(AbstractLinearSolver):
         functionals, functional_indices, groups = collect_functionals(
             conditions, metric, self.num_maximin
         )
-        row_groups = order_rows(conditions, metric, self.num_maximin)
-        row_points = np.concatenate(
-            [
-                np.tile(np.asarray(condition.point_set.points), (condition.num_equations, 1))
-                for condition in conditions
-            ]
-        )
+        row_points, row_groups = order_rows(conditions, metric, self.num_maximin)
         variance = _prior_variance(problem.prior, functionals)
         scaled = functionals.scale(1.0 / jnp.sqrt(jnp.where(variance > 0, variance, 1.0)))
         return SparseState(
@@ -133,12 +133,11 @@ def _prior_variance(prior: Prior, functionals: Functionals) -> Float[Array, " N"
     return gram_diagonal(prior, [functionals])
 
 
-class SparseState(AbstractLinearSolverState):
+class SparseState(AbstractLinearSolverState[Sparse]):
     """State of the sparse solver: elimination orders and sparsity patterns.
 
     **Attributes:**
 
-    - `solver`: solver settings.
     - `functionals`: functionals ψ, scaled to unit variance, and a zero functional.
     - `functional_indices`: for each condition the indices of its jet values in ψ.
     - `pattern`, `row_pattern`: sparsity patterns of the factors for ψ and for the rows.
@@ -147,7 +146,6 @@ class SparseState(AbstractLinearSolverState):
     - `factor`: factor for ψ, if it is stored.
     """
 
-    solver: Sparse
     functionals: Functionals
     functional_indices: tuple[Int[Array, "_ _"], ...]
     pattern: Pattern
@@ -156,52 +154,48 @@ class SparseState(AbstractLinearSolverState):
     support_radius: float
     factor: Factor | None = None
 
+    @property
+    def _bytes(self) -> float:
+        return self.pattern.bytes + self.row_pattern.bytes
+
     def describe(self, num_rows: int) -> str:
         return (
             f"Sparse solver: {num_rows} rows, radius {self.solver.radius:g}, factors of "
-            f"{self.bytes / 1e9:.2g} GB"
+            f"{self._bytes / 1e9:.2g} GB"
         )
+
+    def cost(self, num_rows: int, *, learning: bool) -> Cost:
+        # Small Gram matrices and conjugate gradients dominate the factorizations.
+        del num_rows, learning
+        return Cost(_FLOPS_PER_GRAM_ENTRY * self.row_pattern.num_gram_entries, self._bytes)
 
     def check_size(self, num_rows: int, *, learning: bool) -> None:
         del learning
         require_bytes(
             f"Sparse: {num_rows} rows with radius {self.solver.radius}",
-            self.bytes,
+            self._bytes,
             "Use fewer points or a smaller radius.",
         )
 
-    def flops(self, num_rows: int) -> float:
-        # Small Gram matrices and conjugate gradients dominate the factorizations.
-        del num_rows
-        return _FLOPS_PER_GRAM_ENTRY * self.row_pattern.num_gram_entries
-
-    @property
-    def bytes(self) -> float:
-        """Memory of both factors."""
-        return self.pattern.bytes + self.row_pattern.bytes
-
     def with_factor(self, prior: Prior) -> "SparseState":
-        return eqx.tree_at(
-            lambda solver_state: solver_state.factor,
-            self,
-            _factorize(prior, self),
-            is_leaf=lambda x: x is None,
-        )
+        return replace(self, factor=_factorize(prior, self))
 
-    def zero_coefficients(self, conditions: Conditions) -> tuple[Float[Array, "_ _"], ...]:
+    def zero_coefficients(self, conditions: Conditions) -> Coefficients:
         del conditions
         return (jnp.asarray(np.zeros((self.pattern.padding_index + 1, 1))),)
 
-    def to_expansion(
-        self, conditions: Conditions, coefficients: tuple[Float[Array, "_ _"], ...]
-    ) -> LocalExpansion:
+    def to_expansion(self, conditions: Conditions, coefficients: Coefficients) -> LocalExpansion:
         del conditions
         (values,) = coefficients
+        return self.local_expansion(values[:, 0])
+
+    def local_expansion(self, values: Float[Array, " N1"]) -> LocalExpansion:
+        """Return the function with ψu = `values`."""
         return LocalExpansion(
-            self.functionals, values[:, 0], self.metric, self.support_radius, self.solver.jitter
+            self.functionals, values, self.metric, self.support_radius, self.solver.jitter
         )
 
-    def neighbors(self, conditions: Conditions) -> tuple[NeighborGroups | None, ...]:
+    def neighbors(self, conditions: Conditions) -> Neighbors:
         return tuple(
             group_neighbors(c.point_set.points, self.functionals, self.metric, self.support_radius)
             for c in conditions
@@ -241,8 +235,7 @@ class SparseState(AbstractLinearSolverState):
         cache_intermediates: bool = False,
     ) -> SparseSolution:
         del sweeps, cache_intermediates
-        diagonal = gram_diagonal(prior, system.batches)
-        shift = system.variance + self.solver.nugget * (diagonal + system.variance)
+        diagonal, shift = diagonal_and_shift(prior, system, self.solver.nugget)
         frozen_kernels, frozen_system, frozen_shift = stop_gradient((prior, system, shift))
         operator = PreconditionedOperator(
             self,
@@ -257,7 +250,7 @@ class SparseState(AbstractLinearSolverState):
             ),
             frozen_shift,
         )
-        frozen_weights, iterations, converged = operator.conjugate_gradients(frozen_system.rhs)
+        frozen_weights, converged = operator.conjugate_gradients(frozen_system.rhs)
         frozen_values = operator.values(frozen_weights)
         weights, values = _weights_and_values(
             (prior, system, shift, system.rhs), operator, (frozen_weights, frozen_values)
@@ -276,12 +269,9 @@ class SparseState(AbstractLinearSolverState):
             jnp.asarray(self.solver.nugget, dtype=float),
             result,
             shift,
-            values,
-            self.jet_values(values),
-            iterations,
-            self.functionals,
-            self.solver.jitter,
             self.pattern.mesh,
+            self.local_expansion(values),
+            self.jet_values(values),
         )
 
     def factorize(self, prior: Prior) -> Factor:
@@ -318,8 +308,8 @@ class PreconditionedOperator(eqx.Module):
 
     def conjugate_gradients(
         self, rhs: Float[Array, " M"]
-    ) -> tuple[Float[Array, " M"], Int[Array, ""], Bool[Array, ""]]:
-        """Return the solution, the number of iterations and whether they converged."""
+    ) -> tuple[Float[Array, " M"], Bool[Array, ""]]:
+        """Return the solution and whether the iteration converged."""
         solver = self.solver_state.solver
         first = self.precondition(rhs)
         initial = rhs @ first
@@ -345,8 +335,8 @@ class PreconditionedOperator(eqx.Module):
             )
 
         start = (jnp.asarray(0), jnp.zeros_like(rhs), rhs, first, initial)
-        count, solution, _, _, squared_norm = jax.lax.while_loop(should_continue, iterate, start)
-        return solution, count, squared_norm <= bound
+        _, solution, _, _, squared_norm = jax.lax.while_loop(should_continue, iterate, start)
+        return solution, squared_norm <= bound
 
     def inverse_times(self, rhs: Float[Array, " M"]) -> Float[Array, " M"]:
         """Solve (A Θ Aᵀ + T) z = b with implicit derivatives."""

@@ -5,6 +5,7 @@ values precede the values at the points of equations.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -13,15 +14,43 @@ from kernelpde.arrays import to_array
 from kernelpde.functionals import Functionals, Term
 from kernelpde.linear_solvers._metric import ScaledCoordinates
 from kernelpde.linear_solvers._ordering import Level, levels
-from kernelpde.problem import Conditions
+from kernelpde.problem import Conditions, DiscreteCondition
 
 
-def _condition_stages(conditions: Conditions) -> list[list[int]]:
+@dataclass(frozen=True)
+class _IndexedCondition:
+    """Terms and points of a condition, with the indices of the points among all distinct ones."""
+
+    condition: DiscreteCondition
+    indices: Int[np.ndarray, " _"]
+
+    @property
+    def terms(self) -> tuple[Term, ...]:
+        return self.condition.terms
+
+    @property
+    def order(self) -> int:
+        """Highest order of a derivative."""
+        return max(sum(gamma) for term in self.terms for gamma in term.orders)
+
+
+def _index_points(
+    conditions: Conditions,
+) -> tuple[Float[np.ndarray, "N d"], list[_IndexedCondition]]:
+    """Return all distinct points, and the conditions with the indices of their points."""
+    point_arrays = [np.asarray(condition.point_set.points) for condition in conditions]
+    unique, indices = np.unique(np.concatenate(point_arrays), axis=0, return_inverse=True)
+    bounds = np.cumsum([len(array) for array in point_arrays])[:-1]
+    split = np.split(indices.reshape(-1), bounds)
+    return unique, list(map(_IndexedCondition, conditions, split))
+
+
+def _stages(conditions: list[_IndexedCondition]) -> list[list[int]]:
     """Group the indices of the conditions by the highest derivative, lowest first.
 
     Conditional on boundary values, the coupling between equations is more local.
     """
-    orders = [max(sum(gamma) for term in c.terms for gamma in term.orders) for c in conditions]
+    orders = [condition.order for condition in conditions]
     return [[n for n, o in enumerate(orders) if o == order] for order in sorted(set(orders))]
 
 
@@ -61,9 +90,9 @@ def collect_functionals(
 
     ψ, for each condition the indices of its jet values in ψ, and the levels of ψ.
     """
-    unique, point_indices = _unique_points(conditions)
-    terms = sorted({term for condition in conditions for term in condition.terms})
-    stages = _condition_stages(conditions)
+    unique, indexed = _index_points(conditions)
+    terms = sorted({term for condition in indexed for term in condition.terms})
+    stages = _stages(indexed)
     index: dict[Term, np.ndarray] = {}
     points, functional_terms, groups, derivatives = [], [], [], []
     count, finest_scale = 0, 0.0
@@ -80,10 +109,10 @@ def collect_functionals(
 
     for field in sorted({term.field for term in terms}):
         value = Term(field, ((0,) * unique.shape[1],))
-        uses_field = [any(term.field == field for term in c.terms) for c in conditions]
+        uses_field = [any(term.field == field for term in c.terms) for c in indexed]
         stage_points = [
             np.concatenate(
-                [np.zeros(0, dtype=int), *(point_indices[n] for n in stage if uses_field[n])]
+                [np.zeros(0, dtype=int), *(indexed[n].indices for n in stage if uses_field[n])]
             )
             for stage in stages
         ]
@@ -93,17 +122,13 @@ def collect_functionals(
         finest_scale = max(finest_scale, field_levels[-1].scale)
     for term in terms:
         if term not in index:
-            indices = [
-                indices
-                for indices, condition in zip(point_indices, conditions, strict=True)
-                if term in condition.terms
-            ]
+            indices = [c.indices for c in indexed if term in c.terms]
             derivatives.append(append(term, np.unique(np.concatenate(indices))))
     if derivatives:
         groups.append(Level(np.concatenate(derivatives), finest_scale))
     functional_indices = [
-        np.stack([index[term][indices] for term in condition.terms], axis=1)
-        for indices, condition in zip(point_indices, conditions, strict=True)
+        np.stack([index[term][condition.indices] for term in condition.terms], axis=1)
+        for condition in indexed
     ]
     columns = tuple(sorted(set(functional_terms)))
     coefficients = np.zeros((count, len(columns)))
@@ -112,31 +137,22 @@ def collect_functionals(
     return functionals, functional_indices, groups
 
 
-def _unique_points(
-    conditions: Conditions,
-) -> tuple[Float[np.ndarray, "N d"], list[Int[np.ndarray, " _"]]]:
-    """Return all distinct points, and the indices of the points of each condition."""
-    point_arrays = [np.asarray(condition.point_set.points) for condition in conditions]
-    points = np.concatenate(point_arrays)
-    unique, indices = np.unique(points, axis=0, return_inverse=True)
-    bounds = np.cumsum([len(array) for array in point_arrays])[:-1]
-    return unique, np.split(indices.reshape(-1), bounds)
+def order_rows(
+    conditions: Conditions, metric: ScaledCoordinates, num_first: int
+) -> tuple[Float[np.ndarray, "M d"], list[Level]]:
+    """Return the points of the rows, and the levels of the rows from coarse to fine.
 
-
-def order_rows(conditions: Conditions, metric: ScaledCoordinates, num_first: int) -> list[Level]:
-    """Order rows from coarse to fine, with all rows of a point next to each other."""
-    unique, point_indices = _unique_points(conditions)
-    row_points = [
-        np.tile(indices, condition.num_equations)
-        for indices, condition in zip(point_indices, conditions, strict=True)
-    ]
-    bounds = np.cumsum([0, *map(len, row_points)])
-    row_points = np.concatenate(row_points)
+    All rows of a point are next to each other.
+    """
+    unique, indexed = _index_points(conditions)
+    indices_by_condition = [np.tile(c.indices, c.condition.num_equations) for c in indexed]
+    bounds = np.cumsum([0, *map(len, indices_by_condition)])
+    point_indices = np.concatenate(indices_by_condition)
     groups: list[Level] = []
-    for stage in _condition_stages(conditions):
+    for stage in _stages(indexed):
         rows = np.concatenate([np.arange(bounds[n], bounds[n + 1]) for n in stage])
-        rows = rows[np.argsort(row_points[rows], kind="stable")]
-        indices, starts = np.unique(row_points[rows], return_index=True)
+        rows = rows[np.argsort(point_indices[rows], kind="stable")]
+        indices, starts = np.unique(point_indices[rows], return_index=True)
         rows_by_point = np.split(rows, starts[1:])
         groups += [
             Level(np.concatenate([rows_by_point[n] for n in level.members]), level.scale)
@@ -144,4 +160,4 @@ def order_rows(conditions: Conditions, metric: ScaledCoordinates, num_first: int
                 unique[indices], [np.arange(len(indices))], metric, num_first
             )
         ]
-    return groups
+    return unique[point_indices], groups

@@ -38,6 +38,21 @@ class _Supernode:
     rows: Int[np.ndarray, " r"]
 
 
+@dataclass(frozen=True)
+class _Cell:
+    """Neighboring columns of a level, with their center and their distance from it."""
+
+    members: Int[np.ndarray, " c"]
+    center: Float[np.ndarray, " d"]
+    width: float
+
+    @staticmethod
+    def of(points: Float[np.ndarray, "N d"], members: Int[np.ndarray, " c"]) -> "_Cell":
+        center = points[members].mean(0)
+        width = np.sqrt(((points[members] - center) ** 2).sum(1).max())
+        return _Cell(members, center, float(width))
+
+
 _EMPTY = _Supernode(0, np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
 
 
@@ -118,24 +133,19 @@ def make_pattern(
         clock += 1
     for group in groups[1:]:
         distance = radius * group.scale
-        cells = split_cells(points, group.members)
-        centers = np.stack([points[cell].mean(0) for cell in cells])
-        widths = np.array(
-            [
-                np.sqrt(((points[cell] - center) ** 2).sum(1).max())
-                for cell, center in zip(cells, centers, strict=True)
-            ]
-        )
+        cells = [_Cell.of(points, members) for members in split_cells(points, group.members)]
+        centers = np.stack([cell.center for cell in cells])
+        widths = np.array([cell.width for cell in cells])
         colors = _colors(centers, distance, widths)
         for cell, color in zip(cells, colors, strict=True):
-            times[cell] = clock + color
+            times[cell.members] = clock + color
         neighbors = tree.query_ball_point(centers, distance + widths, workers=-1)
-        for cell, color, candidates in zip(cells, colors, neighbors, strict=True):
-            rows = np.asarray(candidates, dtype=np.int64)
-            rows = rows[times[rows] < clock + color]
-            rows = rows[nearest_distances(points[rows], points[cell]) <= distance]
+        for n, cell in enumerate(cells):
+            time, rows = clock + int(colors[n]), np.asarray(neighbors[n], dtype=np.int64)
+            rows = rows[times[rows] < time]
+            rows = rows[nearest_distances(points[rows], points[cell.members]) <= distance]
             rows = rows[np.argsort(times[rows], kind="stable")]
-            supernodes.append(_Supernode(clock + int(color), cell, rows))
+            supernodes.append(_Supernode(time, cell.members, rows))
         clock += int(colors.max()) + 1
     return _pack(supernodes, len(points), mesh)
 

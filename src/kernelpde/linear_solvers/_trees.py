@@ -1,12 +1,15 @@
 """Nearest-neighbor search."""
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Float, Int
 
+if TYPE_CHECKING:
+    from scipy.spatial import KDTree
 
-def make_tree(points: Float[np.ndarray, "n d"]) -> Any:
+
+def make_tree(points: Float[np.ndarray, "n d"]) -> "KDTree":
     """Build a `scipy.spatial.KDTree`."""
     from scipy.spatial import KDTree  # a third of the import time of this package
 
@@ -18,13 +21,16 @@ def nearest_distances(
 ) -> Float[np.ndarray, " n"]:
     """Return the distance from each point to the nearest target."""
     squares = np.zeros((len(points), len(targets)))
-    for left, right in zip(points.T, targets.T, strict=True):
-        squares += (left[:, None] - right[None, :]) ** 2
+    for axis in range(points.shape[1]):
+        squares += (points[:, None, axis] - targets[None, :, axis]) ** 2
     return np.sqrt(squares.min(1, initial=np.inf))
 
 
 def neighbors_within(
-    tree: Any, points: Float[np.ndarray, "N d"], targets: Float[np.ndarray, "m d"], radius: float
+    tree: "KDTree",
+    points: Float[np.ndarray, "N d"],
+    targets: Float[np.ndarray, "m d"],
+    radius: float,
 ) -> Int[np.ndarray, " n"]:
     """Return the indices of the points of a tree within a distance from any of the targets."""
     center = targets.mean(0)

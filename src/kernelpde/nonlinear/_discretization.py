@@ -18,7 +18,6 @@ from kernelpde.linear_solvers import (
     LinearSolver,
     LocalExpansion,
     choose_solver,
-    needs_concrete_kernels,
 )
 from kernelpde.precision import require_float64
 from kernelpde.problem import (
@@ -206,7 +205,7 @@ def discretize_at(
         linear_solver = _default_linear_solver(problem, point_sets)
     discrete = problem.at_points(point_sets)
     rows = discrete.num_rows
-    if needs_concrete_kernels(linear_solver, rows) and is_traced(problem, point_sets):
+    if linear_solver.needs_concrete_kernels(rows) and is_traced(problem, point_sets):
         raise InputError(
             f"solve: {type(linear_solver).__name__} with {rows} rows requires concrete kernels; "
             "inside a transformation they are traced. Outside of it call discretization = "

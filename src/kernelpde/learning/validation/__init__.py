@@ -19,7 +19,7 @@ from kernelpde.learning.validation._predictive import (
     LeaveOneOutPredictive as LeaveOneOutPredictive,
 )
 from kernelpde.learning.validation._predictive import data_conditions as data_conditions
-from kernelpde.linear_solvers import LinearSolver, needs_concrete_kernels
+from kernelpde.linear_solvers import LinearSolver
 from kernelpde.problem import PointSet, Problem
 
 
@@ -37,5 +37,6 @@ def default_validation(
         return LeaveOneOutPredictive()
     if not can_hold_out_points(problem, point_sets):
         return KFold()
-    forms_matrix = not needs_concrete_kernels(solver, problem.at_points(point_sets).num_rows)
+    num_rows = problem.at_points(point_sets).num_rows
+    forms_matrix = not solver.needs_concrete_kernels(num_rows)
     return HeldOut(standardized=forms_matrix and not find_gibbs(problem.prior))

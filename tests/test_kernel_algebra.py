@@ -8,7 +8,7 @@ import pytest
 import tinygp
 
 import kernelpde as kp
-from kernelpde.kernels import bind_coordinates, hyperparameters
+from kernelpde.kernels import hyperparameters
 
 X, Y = np.array([0.3, 0.7]), np.array([0.55, 0.1])
 
@@ -85,10 +85,10 @@ def test_frozen_kernels_can_be_arguments_of_compiled_functions():
 
 
 def test_restriction_by_name_and_by_index_agree():
-    named = bind_coordinates(kp.Gaussian(0.4).on("y") * kp.Matern(2.5, 0.3).on("x"), ("x", "y"))
+    named = (kp.Gaussian(0.4).on("y") * kp.Matern(2.5, 0.3).on("x")).bind_coordinates(("x", "y"))
     indexed = kp.Gaussian(0.4).on(1) * kp.Matern(2.5, 0.3).on(0)
     assert named(X, Y) == indexed(X, Y)
-    nested = bind_coordinates((kp.Gaussian(0.4).on("y")).on("x", "y"), ("x", "y"))
+    nested = kp.Gaussian(0.4).on("y").on("x", "y").bind_coordinates(("x", "y"))
     assert nested(X, Y) == kp.Gaussian(0.4).on(1)(X, Y)
 
 

@@ -249,7 +249,7 @@ def test_a_period_apart_nothing_differs_and_nearby_nothing_changes():
 
 def test_winding_keeps_structure_and_reaches_frozen_and_restricted_parts():
     kernel = kp.freeze(2.0 * kp.Gaussian(0.4).on("t") * kp.Matern(2.5, 0.3).on("x"))
-    bound = kp.kernels.bind_coordinates(kernel, ("t", "x"))
+    bound = kernel.bind_coordinates(("t", "x"))
     wound = bound.make_periodic(PERIODS)
     assert float(wound(X, (0.3, 3.2))) == pytest.approx(2.0, rel=1e-14)
     assert float(wound((0.0, 0.0), (0.0, 2.9))) == pytest.approx(

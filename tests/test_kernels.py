@@ -21,7 +21,6 @@ from kernelpde.kernels import (
     Periodic,
     Polynomial,
     RationalQuadratic,
-    bind_coordinates,
     freeze,
     hyperparameters,
 )
@@ -101,10 +100,10 @@ def test_frozen_kernels_can_be_arguments_of_compiled_functions():
 
 
 def test_restriction_by_name_and_by_index_agree():
-    named = bind_coordinates(kp.Gaussian(0.4).on("y") * kp.Matern(2.5, 0.3).on("x"), ("x", "y"))
+    named = (kp.Gaussian(0.4).on("y") * kp.Matern(2.5, 0.3).on("x")).bind_coordinates(("x", "y"))
     indexed = kp.Gaussian(0.4).on(1) * kp.Matern(2.5, 0.3).on(0)
     assert named(X, Y) == indexed(X, Y)
-    nested = bind_coordinates((kp.Gaussian(0.4).on("y")).on("x", "y"), ("x", "y"))
+    nested = kp.Gaussian(0.4).on("y").on("x", "y").bind_coordinates(("x", "y"))
     assert nested(X, Y) == kp.Gaussian(0.4).on(1)(X, Y)
 
 

@@ -17,7 +17,6 @@ from kernelpde.kernels import (
     NetworkLengthscale,
     RationalQuadratic,
     Warped,
-    bind_coordinates,
     freeze,
 )
 
@@ -343,6 +342,6 @@ def test_refusals():
     with pytest.raises(InputError, match="one per coordinate, 2; got shape"):
         gram(Prior((Gibbs(lambda x: jnp.ones(3)),)), batch(2, HEAT, 1), batch(2, HEAT, 1))
     with pytest.raises(InputError, match="cannot be made periodic"):
-        bind_coordinates(wavy(), ["t", "x"]).make_periodic((None, 1.0))
+        wavy().bind_coordinates(["t", "x"]).make_periodic((None, 1.0))
     with pytest.raises(InputError, match="one interval and one positive number"):
         BumpLengthscale(1.0, [(0, 1)], (3, 3))

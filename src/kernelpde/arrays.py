@@ -1,7 +1,7 @@
 """Conversion of user input to JAX arrays."""
 
 from collections.abc import Sequence
-from typing import Any, Protocol, TypeAlias, TypeVar, runtime_checkable
+from typing import Any, Protocol, TypeAlias, TypeGuard, TypeVar, runtime_checkable
 
 import jax
 import jax.core
@@ -9,6 +9,11 @@ import numpy as np
 from jaxtyping import Array, ArrayLike
 
 _Tree = TypeVar("_Tree")
+
+
+def is_tracer(value: object) -> TypeGuard[jax.core.Tracer]:
+    """Return whether a value is an array inside of a transformation of JAX, without numbers."""
+    return isinstance(value, jax.core.Tracer)
 
 
 @runtime_checkable
@@ -22,7 +27,7 @@ Numbers: TypeAlias = ArrayLike | Sequence[Any] | SupportsArray
 """A number, an array of JAX, numpy, pandas or xarray, or nested lists of numbers."""
 
 
-def to_array(values: Any) -> Array:
+def to_array(values: object) -> Array:
     """Return a JAX array that shares no memory with a numpy array of the caller.
 
     `jnp.asarray` may share it, and compiles a program for every shape of a numpy array.
@@ -37,9 +42,9 @@ def stop_gradient(tree: _Tree) -> _Tree:
     )
 
 
-def concrete_array(values: Any) -> Array:
+def concrete_array(values: object) -> Array:
     """Return a JAX array that stays concrete inside of `jit`. Tracers are returned unchanged."""
-    if isinstance(values, jax.core.Tracer):
+    if is_tracer(values):
         return values
     with jax.ensure_compile_time_eval():
         return to_array(values)

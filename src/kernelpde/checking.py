@@ -2,28 +2,31 @@
 
 import contextlib
 import difflib
+import inspect
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from numbers import Real
 from typing import Any
 
 import jax
-import jax.core
 import jax.dtypes
 import jax.numpy as jnp
 import numpy as np
 
+from kernelpde.arrays import is_tracer
 from kernelpde.errors import InputError
 
 
-def input_error(caller: str, name: str, expected: str, value: Any, advice: str = "") -> InputError:
+def input_error(
+    caller: str, name: str, expected: str, value: object, advice: str = ""
+) -> InputError:
     """Return the exception for an argument that is not as expected."""
     message = f"{caller}: {name} must be {expected}; got {format_value(value)}."
     return InputError(f"{message} {advice}" if advice else message)
 
 
 def require(
-    condition: bool, caller: str, name: str, expected: str, value: Any, advice: str = ""
+    condition: bool, caller: str, name: str, expected: str, value: object, advice: str = ""
 ) -> None:
     """Raise an `InputError` unless a condition on an argument holds."""
     if not condition:
@@ -39,9 +42,9 @@ def requires_extra(caller: str, extra: str) -> Iterator[None]:
         raise InputError(f"{caller} needs an extra: pip install 'kernelpde[{extra}]'.") from error
 
 
-def format_value(value: Any) -> str:
+def format_value(value: object) -> str:
     """Format a value for a message: shortened, with its type unless that is obvious."""
-    if isinstance(value, type):
+    if inspect.isclass(value):
         return f"the class {value.__name__}"
     text = " ".join(repr(value).split())
     text = text if len(text) <= 80 else f"{text[:77]}..."
@@ -49,12 +52,12 @@ def format_value(value: Any) -> str:
     return text if plain else f"{text} ({type(value).__name__})"
 
 
-def format_names(names: Iterable[Any]) -> str:
+def format_names(names: Iterable[object]) -> str:
     """Format names as a list in quotes, or "none"."""
     return ", ".join(map(repr, names)) or "none"
 
 
-def did_you_mean(word: Any, words: Iterable[Any]) -> str:
+def did_you_mean(word: object, words: Iterable[object]) -> str:
     """Return a sentence that suggests the most similar of some words; empty if none is similar."""
     if not isinstance(word, str):
         return ""
@@ -63,12 +66,16 @@ def did_you_mean(word: Any, words: Iterable[Any]) -> str:
     return f" Did you mean {candidates[matches[0]]!r}?" if matches else ""
 
 
+def _is_bool(value: object) -> bool:
+    return isinstance(value, bool | np.bool_)
+
+
 def check_integer(
     caller: str, name: str, value: Any, *, at_least: int | None = None, advice: str = ""
 ) -> int:
     """Return an integer of Python, numpy or JAX as `int`; other types are not rounded."""
     try:
-        integer = None if isinstance(value, bool | np.bool_) else operator.index(value)
+        integer = None if _is_bool(value) else operator.index(value)
     except TypeError:
         integer = None
     if integer is None:
@@ -89,30 +96,25 @@ def check_real(
     advice: str = "",
 ) -> float:
     """Return a finite number within limits as `float`. Traced values are returned unchecked."""
-    if isinstance(value, jax.core.Tracer):
+    if is_tracer(value):
         return value  # pyright: ignore[reportReturnType]
     array = np.asarray(value) if isinstance(value, Real | np.ndarray | jax.Array) else None
     is_number = array is not None and array.ndim == 0 and array.dtype.kind in "iuf"
-    require(is_number and not isinstance(value, bool), caller, name, "a number", value, advice)
+    require(is_number and not _is_bool(value), caller, name, "a number", value, advice)
     real = float(value)
-    limits = ["finite"]
+    limits = {"finite": bool(np.isfinite(real))}
     if greater_than is not None:
-        limits.insert(0, "positive" if greater_than == 0 else f"above {greater_than:g}")
+        limit = "positive" if greater_than == 0 else f"above {greater_than:g}"
+        limits = {limit: real > greater_than, **limits}
     if at_least is not None:
-        limits.append(f"at least {at_least:g}")
+        limits[f"at least {at_least:g}"] = real >= at_least
     if at_most is not None:
-        limits.append(f"at most {at_most:g}")
-    accepted = (
-        np.isfinite(real)
-        and (greater_than is None or real > greater_than)
-        and (at_least is None or real >= at_least)
-        and (at_most is None or real <= at_most)
-    )
-    require(bool(accepted), caller, name, " and ".join(limits), real, advice)
+        limits[f"at most {at_most:g}"] = real <= at_most
+    require(all(limits.values()), caller, name, " and ".join(limits), real, advice)
     return real
 
 
-def to_float_array(caller: str, name: str, value: Any) -> np.ndarray:
+def to_float_array(caller: str, name: str, value: object) -> np.ndarray:
     """Return real numbers as an array of 64-bit floats, of any shape."""
     try:
         array = np.asarray(value)
@@ -142,7 +144,7 @@ def check_finite(caller: str, name: str, array: np.ndarray, advice: str = "") ->
         raise InputError(f"{message} {advice}" if advice else message)
 
 
-def check_points(caller: str, value: Any, dimension: int) -> np.ndarray:
+def check_points(caller: str, value: object, dimension: int) -> np.ndarray:
     """Return finite points as an array with one point per row."""
     array = to_float_array(caller, "points", value)
     if array.ndim != 2 or array.shape[1] != dimension or not len(array):
@@ -153,7 +155,7 @@ def check_points(caller: str, value: Any, dimension: int) -> np.ndarray:
     return array
 
 
-def check_choice(caller: str, name: str, value: Any, choices: Iterable[Any]) -> None:
+def check_choice(caller: str, name: str, value: object, choices: Iterable[object]) -> None:
     """Check that a value is one of some choices, type included."""
     choices = list(choices)
     is_choice = any(type(value) is type(choice) and value == choice for choice in choices)
@@ -162,21 +164,21 @@ def check_choice(caller: str, name: str, value: Any, choices: Iterable[Any]) -> 
 
 
 def check_instance(
-    caller: str, name: str, value: Any, kinds: type | tuple[type, ...], expected: str
+    caller: str, name: str, value: object, kinds: type | tuple[type, ...], expected: str
 ) -> None:
     """Check that a value is an instance of some classes, and not a class itself."""
     advice = ""
-    if isinstance(value, type) and issubclass(value, kinds):
+    if inspect.isclass(value) and issubclass(value, kinds):
         advice = f"Call it: {value.__name__}(...)."
     require(isinstance(value, kinds), caller, name, expected, value, advice)
 
 
-def check_callable(caller: str, name: str, value: Any, expected: str) -> None:
+def check_callable(caller: str, name: str, value: object, expected: str) -> None:
     """Check that a value is callable and not a class."""
-    require(callable(value) and not isinstance(value, type), caller, name, expected, value)
+    require(callable(value) and not inspect.isclass(value), caller, name, expected, value)
 
 
-def check_random_key(caller: str, key: Any) -> None:
+def check_random_key(caller: str, key: object) -> None:
     """Check that a value is a key of `jax.random`, typed or raw."""
     is_array = isinstance(key, jax.Array)
     is_typed = is_array and jnp.issubdtype(key.dtype, jax.dtypes.prng_key) and key.shape == ()
@@ -184,12 +186,12 @@ def check_random_key(caller: str, key: Any) -> None:
     require(is_typed or is_raw, caller, "key", "a key such as jax.random.key(0)", key)
 
 
-def check_bool(caller: str, name: str, value: Any) -> None:
+def check_bool(caller: str, name: str, value: object) -> None:
     """Check that a value is True or False, since any text, such as "no", would count as True."""
-    require(isinstance(value, bool | np.bool_), caller, name, "True or False", value)
+    require(_is_bool(value), caller, name, "True or False", value)
 
 
-def check_name(caller: str, kind: str, name: Any, names: Iterable[str]) -> None:
+def check_name(caller: str, kind: str, name: object, names: Iterable[str]) -> None:
     """Check that a name is among those that are defined."""
     names = list(names)
     if name not in names:
@@ -204,7 +206,7 @@ def check_mapping(
     name: str,
     value: Any,
     names: Iterable[str],
-    check: Callable[[str, str, Any], Any] | None = None,
+    check: Callable[[str, str, Any], object] | None = None,
     advice: str = "",
 ) -> None:
     """Check that a value is a mapping with certain keys only, and check its values by `check`."""

@@ -4,8 +4,9 @@ Functions that differ only in their constants have equal programs and share comp
 globals, attributes and captured arrays of the Python function all become arguments of the program.
 """
 
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+import functools
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import equinox as eqx
 import jax
@@ -15,6 +16,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import primitives
 from jaxtyping import Array, Float
+
+from kernelpde.arrays import is_tracer
+
+_R = TypeVar("_R")
+_T = TypeVar("_T")
 
 _INLINED = {
     "jit": "jaxpr",
@@ -46,7 +52,24 @@ class Operation(NamedTuple):
     operands: tuple[Operand, ...]
 
 
-class Program:
+class ComparedByKey:
+    """Base class of objects that are equal if they have the same class and the same key."""
+
+    def __init__(self, key: Hashable):
+        self._key = key
+
+    @functools.cached_property
+    def _hash(self) -> int:
+        return hash(self._key)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, operand: object) -> bool:
+        return self is operand or (type(operand) is type(self) and self._key == operand._key)
+
+
+class Program(ComparedByKey):
     """Primitive operations in order, compared by value.
 
     **Attributes:**
@@ -59,20 +82,8 @@ class Program:
         self, num_inputs: int, operations: Sequence[Operation], outputs: Sequence[Operand]
     ):
         self.operations, self.outputs = tuple(operations), tuple(outputs)
-        self._hashable = (
-            num_inputs,
-            tuple((o.primitive.name, _hashable(o.params), o.operands) for o in self.operations),
-            self.outputs,
-        )
-        self._hash = hash(self._hashable)
-
-    def __hash__(self) -> int:
-        return self._hash
-
-    def __eq__(self, operand: object) -> bool:
-        return self is operand or (
-            isinstance(operand, Program) and self._hashable == operand._hashable
-        )
+        keys = [(o.primitive.name, _hashable(o.params), o.operands) for o in self.operations]
+        super().__init__((num_inputs, *keys, self.outputs))
 
     def __repr__(self) -> str:
         return f"<Program of {len(self.operations)} operations>"
@@ -144,12 +155,12 @@ class Traced(eqx.Module):
 
 
 def _equal(left: Array | np.ndarray, right: Array | np.ndarray) -> bool:
-    if isinstance(left, jax.core.Tracer) or isinstance(right, jax.core.Tracer):
+    if is_tracer(left) or is_tracer(right):
         return left is right
     return np.array_equal(left, right, equal_nan=np.issubdtype(left.dtype, np.inexact))
 
 
-class TracedFunction:
+class TracedFunction(ComparedByKey, Generic[_R]):
     """A user function, compared by its program and constants.
 
     Compiled programs are cached by the equality of their static arguments. A comparison by identity
@@ -161,37 +172,60 @@ class TracedFunction:
     - `examples`: arrays with the shapes of its arguments.
     """
 
-    def __init__(self, function: Callable, *examples: np.ndarray):
+    def __init__(self, function: Callable[..., _R], *examples: np.ndarray):
         self.function = function
         # A new lambda, because JAX caches traces by the identity of the function.
-        self._hashable = _by_value(jax.make_jaxpr(lambda *arrays: function(*arrays))(*examples))
+        closed = jax.make_jaxpr(lambda *arrays: function(*arrays))(*examples)
+        super().__init__(_by_value(closed))
 
-    def __call__(self, *arguments: Array) -> Any:
+    def __call__(self, *arguments: Array) -> _R:
         return self.function(*arguments)
-
-    def __hash__(self) -> int:
-        return hash(self._hashable)
-
-    def __eq__(self, operand: object) -> bool:
-        return isinstance(operand, TracedFunction) and self._hashable == operand._hashable
 
     def __reduce__(self):
         # Unpickling returns the function, which is traced at its next use.
         return _unwrap, (self.function,)
 
 
-def _unwrap(function: Callable) -> Callable:
+def _unwrap(function: _T) -> _T:
     return function
+
+
+def interpret(
+    closed: jex.ClosedJaxpr,
+    arguments: Sequence[_T],
+    constant: Callable[[object], _T],
+    evaluate: Callable[[jex.JaxprEqn, list[_T]], Sequence[_T]],
+) -> list[_T]:
+    """Return the outputs of a traced function for other values than arrays.
+
+    **Arguments:**
+
+    - `closed`: traced function.
+    - `arguments`: values of its inputs.
+    - `constant`: function from constants to values.
+    - `evaluate`: function from an operation and its operands to the values of its results.
+    """
+    jaxpr = closed.jaxpr
+    variables = [*jaxpr.constvars, *jaxpr.invars]
+    values = dict(zip(variables, [*map(constant, closed.consts), *arguments], strict=True))
+
+    def read(atoms: Sequence[jex.Var | jex.Literal]) -> list[_T]:
+        return [constant(a.val) if isinstance(a, jex.Literal) else values[a] for a in atoms]
+
+    for equation in jaxpr.eqns:
+        results = evaluate(equation, read(equation.invars))
+        values.update(zip(equation.outvars, results, strict=True))
+    return read(jaxpr.outvars)
 
 
 def lift_constants(closed: jex.ClosedJaxpr) -> Traced:
     """Return a traced function as a program and its constants."""
     scalars: list[float] = []
-    arrays: list[Any] = []
+    arrays: list[Array | np.ndarray] = []
     operations: list[Operation] = []
     count = len(closed.jaxpr.invars)
 
-    def constant(value: Any) -> Operand:
+    def constant(value: object) -> Operand:
         if isinstance(value, jax.core.Tracer):
             arrays.append(value)
             return Operand("array", len(arrays) - 1)
@@ -205,29 +239,18 @@ def lift_constants(closed: jex.ClosedJaxpr) -> Traced:
         # Indices, signs and flags change the operation, so they belong to the program.
         return Operand(str(array.dtype), array[()])
 
-    def inline(body: jex.ClosedJaxpr, arguments: Sequence[Operand]) -> list[Operand]:
+    def evaluate(equation: jex.JaxprEqn, operands: list[Operand]) -> list[Operand]:
         nonlocal count
-        jaxpr = body.jaxpr
-        environment = dict(zip(jaxpr.constvars, map(constant, body.consts), strict=True))
-        environment.update(zip(jaxpr.invars, arguments, strict=True))
-
-        def read(atom: Any) -> Operand:
-            return constant(atom.val) if isinstance(atom, jex.Literal) else environment[atom]
-
-        for equation in jaxpr.eqns:
-            operands = tuple(read(atom) for atom in equation.invars)
-            inner = equation.params.get(_INLINED.get(equation.primitive.name, ""))
-            if isinstance(inner, jex.ClosedJaxpr):
-                environment.update(zip(equation.outvars, inline(inner, operands), strict=True))
-                continue
-            operations.append(Operation(equation.primitive, dict(equation.params), operands))
-            for variable in equation.outvars:
-                environment[variable] = Operand("value", count)
-                count += 1
-        return [read(atom) for atom in jaxpr.outvars]
+        inner = equation.params.get(_INLINED.get(equation.primitive.name, ""))
+        if isinstance(inner, jex.ClosedJaxpr):
+            return interpret(inner, operands, constant, evaluate)
+        operations.append(Operation(equation.primitive, dict(equation.params), tuple(operands)))
+        start, count = count, count + len(equation.outvars)
+        return [Operand("value", i) for i in range(start, count)]
 
     num_inputs = count
-    outputs = inline(closed, [Operand("value", i) for i in range(num_inputs)])
+    inputs = [Operand("value", i) for i in range(num_inputs)]
+    outputs = interpret(closed, inputs, constant, evaluate)
     return Traced(
         np.array(scalars, dtype=np.float64),
         tuple(arrays),
@@ -242,16 +265,16 @@ def _by_value(closed: jex.ClosedJaxpr) -> tuple[Program, tuple[bytes, ...]]:
     return traced.program, tuple(np.asarray(constant).tobytes() for constant in constants)
 
 
-def _hashable(value: Any) -> Any:
+def _hashable(value: object) -> Hashable:
     """Return a hashable value that is equal for equal parameters of a primitive."""
     if isinstance(value, dict):
         return tuple(sorted((name, _hashable(item)) for name, item in value.items()))
     if isinstance(value, tuple | list):
         return (type(value).__name__, *map(_hashable, value))
+    if isinstance(value, jex.Jaxpr):
+        value = jex.ClosedJaxpr(value, ())
     if isinstance(value, jex.ClosedJaxpr):
         return _by_value(value)
-    if isinstance(value, jex.Jaxpr):
-        return _hashable(jex.ClosedJaxpr(value, ()))
     if isinstance(value, np.ndarray):
         return str(value.dtype), value.shape, value.tobytes()
     try:
@@ -261,14 +284,9 @@ def _hashable(value: Any) -> Any:
     return value
 
 
-class _IdentityKey:
-    """A value without a hash, compared by identity."""
+class _IdentityKey(ComparedByKey):
+    """A value without a hash, compared by identity. The reference prevents reuse of the id."""
 
-    def __init__(self, value: Any):
+    def __init__(self, value: object):
+        super().__init__(id(value))
         self.value = value
-
-    def __hash__(self) -> int:
-        return id(self.value)
-
-    def __eq__(self, operand: object) -> bool:
-        return isinstance(operand, _IdentityKey) and self.value is operand.value

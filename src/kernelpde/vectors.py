@@ -7,12 +7,13 @@ with zero divergence. Its kernel consists of second derivatives of a scalar kern
 
 import operator
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial, reduce
-from typing import Any, NamedTuple
+from functools import reduce
+from typing import Any, NamedTuple, TypeAlias
 
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, ArrayLike, Float
 
+from kernelpde.arrays import Numbers
 from kernelpde.checking import format_value
 from kernelpde.errors import InputError
 from kernelpde.functionals import CoordinateFrame, Jet, NoArithmetic
@@ -26,7 +27,7 @@ class _SignedDerivative(NamedTuple):
     coordinates: tuple[int, ...] = ()
 
 
-Component = tuple[_SignedDerivative, ...]
+Component: TypeAlias = tuple[_SignedDerivative, ...]
 """One component of a vector field, as a sum."""
 
 
@@ -41,18 +42,19 @@ class VectorJet(NoArithmetic):
     def __init__(self, components: Sequence[Component], frame: CoordinateFrame):
         self._components, self._frame = tuple(components), frame
 
-    def d(self, *coordinates: int | str) -> Float[Array, " m"]:
+    def d(self, *coordinates: int | str) -> Float[Array, "... m"]:
         """Return the partial derivative along coordinates, by index or name."""
-        return jnp.stack([self._entry(i, *coordinates) for i in range(len(self._components))])
+        components = [self._entry(i, *coordinates) for i in range(len(self._components))]
+        return jnp.stack(components, axis=-1)
 
-    def _entry(self, component: int, *coordinates: int | str) -> Float[Array, ""]:
+    def _entry(self, component: int, *coordinates: int | str) -> Float[Array, "..."]:
         return _sum(
             term.sign * term.field.d(*term.coordinates, *coordinates)
             for term in self._components[component]
         )
 
     @property
-    def value(self) -> Float[Array, " m"]:
+    def value(self) -> Float[Array, "... m"]:
         """Components of the field."""
         return self.d()
 
@@ -62,14 +64,27 @@ class VectorJet(NoArithmetic):
         return jnp.stack([self.d(i) for i in self._frame.spatial], axis=1)
 
     @property
-    def divergence(self) -> Float[Array, ""]:
+    def divergence(self) -> Float[Array, "..."]:
         """∇ · u."""
-        return _divergence(self._entry, self._components, self._frame)
+        self._check_square()
+        return _sum(self._entry(n, i) for n, i in enumerate(self._frame.spatial))
 
     @property
     def curl(self) -> Float[Array, "..."]:
         """∂v/∂x - ∂u/∂y in two dimensions, ∇ × u in three."""
-        return _curl(self._entry, self._components, self._frame)
+        self._check_square()
+        x = self._frame.spatial
+        pairs = _curl_pairs(len(x))
+        rotations = [self._entry(j, x[i]) - self._entry(i, x[j]) for i, j in pairs]
+        return rotations[0] if len(x) == 2 else jnp.stack(rotations, axis=-1)
+
+    def _check_square(self) -> None:
+        counts = len(self._components), len(self._frame.spatial)
+        if counts not in ((2, 2), (3, 3)):
+            raise InputError(
+                "vectors: a divergence or curl needs one component per spatial coordinate, two or "
+                f"three; got {counts[0]} components and {counts[1]} coordinates."
+            )
 
     @property
     def laplacian(self) -> Float[Array, " m"]:
@@ -87,10 +102,20 @@ class VectorJet(NoArithmetic):
             )
         return _sum(normal[i] * self.d(i) for i in range(len(self._frame.coordinates)))
 
-    def advect(self, direction: Any) -> Float[Array, " m"]:
+    def advect(self, direction: "VectorJet | ArrayLike") -> Float[Array, " m"]:
         """Return (w·∇)u for a vector w or a vector field w."""
         w = direction.value if isinstance(direction, VectorJet) else jnp.asarray(direction)
         return self.jacobian @ w
+
+
+class _FieldAtPoints(NamedTuple):
+    """A field of a solution at points, with the derivatives of a jet."""
+
+    field: Any
+    points: Numbers
+
+    def d(self, *coordinates: int | str) -> Float[Array, "..."]:
+        return self.field.d(*coordinates)(self.points)
 
 
 class VectorView:
@@ -102,28 +127,27 @@ class VectorView:
     def __init__(self, components: Sequence[Component], frame: CoordinateFrame):
         self._components, self._frame = tuple(components), frame
 
-    def __call__(self, points: Any) -> Float[Array, "... m"]:
-        return self.d()(points)
+    def _at(self, points: Numbers) -> VectorJet:
+        components = [
+            tuple(term._replace(field=_FieldAtPoints(term.field, points)) for term in component)
+            for component in self._components
+        ]
+        return VectorJet(components, self._frame)
 
-    def d(self, *coordinates: int | str) -> Callable[[Any], Float[Array, "... m"]]:
+    def __call__(self, points: Numbers) -> Float[Array, "... m"]:
+        return self._at(points).value
+
+    def d(self, *coordinates: int | str) -> Callable[[Numbers], Float[Array, "... m"]]:
         """Return the partial derivative along coordinates, by index or name."""
-        return lambda points: jnp.stack(
-            [self._entry(points, i, *coordinates) for i in range(len(self._components))], axis=-1
-        )
+        return lambda points: self._at(points).d(*coordinates)
 
-    def _entry(self, points: Any, component: int, *coordinates: int | str) -> Array:
-        return _sum(
-            term.sign * term.field.d(*term.coordinates, *coordinates)(points)
-            for term in self._components[component]
-        )
-
-    def divergence(self, points: Any) -> Float[Array, "..."]:
+    def divergence(self, points: Numbers) -> Float[Array, "..."]:
         """Evaluate ∇ · u."""
-        return _divergence(partial(self._entry, points), self._components, self._frame)
+        return self._at(points).divergence
 
-    def curl(self, points: Any) -> Float[Array, "..."]:
+    def curl(self, points: Numbers) -> Float[Array, "..."]:
         """Evaluate ∂v/∂x - ∂u/∂y in two dimensions, or ∇ × u in three, on the last axis."""
-        return _curl(partial(self._entry, points), self._components, self._frame)
+        return self._at(points).curl
 
 
 def vector_field(*fields: Any) -> Any:
@@ -133,7 +157,8 @@ def vector_field(*fields: Any) -> Any:
 
     - `fields`: arguments of a residual, or fields of a solution.
     """
-    return _build("vector_field", fields, [(_SignedDerivative(1.0, field),) for field in fields])
+    frame = _frame("vector_field", fields)
+    return _build(fields, frame, [(_SignedDerivative(1.0, field),) for field in fields])
 
 
 def curl(*potential: Any) -> Any:
@@ -146,10 +171,9 @@ def curl(*potential: Any) -> Any:
     frame = _frame("curl", potential)
     x = frame.spatial
     if (len(x), len(potential)) == (2, 1):
-        (psi,) = potential
         components = [
-            (_SignedDerivative(1.0, psi, (x[1],)),),
-            (_SignedDerivative(-1.0, psi, (x[0],)),),
+            (_SignedDerivative(sign, potential[0], (i,)),)
+            for sign, i in ((1.0, x[1]), (-1.0, x[0]))
         ]
     elif (len(x), len(potential)) == (3, 3):
         components = [
@@ -164,7 +188,7 @@ def curl(*potential: Any) -> Any:
             "vectors.curl: expected one stream function in two dimensions or three potentials in "
             f"three; got {len(potential)} with {len(x)} spatial coordinates."
         )
-    return _build("curl", potential, components)
+    return _build(potential, frame, components)
 
 
 def gradient(potential: Any) -> Any:
@@ -174,15 +198,14 @@ def gradient(potential: Any) -> Any:
 
     - `potential`: argument of a residual, or field of a solution.
     """
-    spatial = _frame("gradient", (potential,)).spatial
-    return _build(
-        "gradient", (potential,), [(_SignedDerivative(1.0, potential, (i,)),) for i in spatial]
-    )
+    frame = _frame("gradient", (potential,))
+    components = [(_SignedDerivative(1.0, potential, (i,)),) for i in frame.spatial]
+    return _build((potential,), frame, components)
 
 
-def _build(caller: str, fields: Sequence[Any], components: Sequence[Component]) -> Any:
+def _build(fields: Sequence[object], frame: CoordinateFrame, components: list[Component]) -> Any:
     vector_type = VectorJet if isinstance(fields[0], Jet) else VectorView
-    return vector_type(components, _frame(caller, fields))
+    return vector_type(components, frame)
 
 
 def _frame(caller: str, fields: Sequence[Any]) -> CoordinateFrame:
@@ -199,30 +222,6 @@ def _sum(terms: Iterable[Array]) -> Array:
     return reduce(operator.add, terms)
 
 
-def _divergence(
-    entry: Callable[..., Array], components: Sequence[Component], frame: CoordinateFrame
-) -> Array:
-    _check_square(components, frame)
-    return _sum(entry(n, i) for n, i in enumerate(frame.spatial))
-
-
-def _curl(
-    entry: Callable[..., Array], components: Sequence[Component], frame: CoordinateFrame
-) -> Array:
-    _check_square(components, frame)
-    x = frame.spatial
-    rotations = [entry(j, x[i]) - entry(i, x[j]) for i, j in _curl_pairs(len(x))]
-    return rotations[0] if len(x) == 2 else jnp.stack(rotations, axis=-1)
-
-
 def _curl_pairs(dimension: int) -> list[tuple[int, int]]:
     """Return the pair of coordinates of each component of a curl."""
     return [(0, 1)] if dimension == 2 else [(1, 2), (2, 0), (0, 1)]
-
-
-def _check_square(components: Sequence[Component], frame: CoordinateFrame) -> None:
-    if len(components) != len(frame.spatial) or len(components) not in (2, 3):
-        raise InputError(
-            f"vectors: a divergence or curl needs one component per spatial coordinate, two or "
-            f"three; got {len(components)} components and {len(frame.spatial)} coordinates."
-        )

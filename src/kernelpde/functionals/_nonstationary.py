@@ -21,7 +21,6 @@ from kernelpde.kernels import (
     nonstationary_diagonal,
     nonstationary_gram,
     nonstationary_matvec,
-    split_sum,
 )
 
 _MAX_ORDER = 2
@@ -144,10 +143,14 @@ def split_prior(prior: Prior, terms: Iterable[Term]) -> tuple[list[Latent], Nons
     stationary: list[Latent] = []
     summands = []
     for kernel, weights in prior.latents():
-        remainder, nonstationary = split_sum(kernel)
+        remainder, nonstationary = kernel.split_nonstationary()
         if remainder is not None:
             stationary.append((remainder, weights))
-        summands += [_Summand(variance, kernel, weights) for variance, kernel in nonstationary]
+        summands += [
+            _Summand(variance, summand, weights)
+            for variance, summand in nonstationary
+            if isinstance(summand, AbstractNonstationary)
+        ]
     return stationary, NonstationaryPrior(summands)
 
 

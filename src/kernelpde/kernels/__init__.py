@@ -5,10 +5,8 @@ Kernels are pytrees with the hyperparameters θ of section 2 of the paper as lea
 import kernels from the top level.
 """
 
-from kernelpde.kernels._binding import bind_coordinates as bind_coordinates
 from kernelpde.kernels._extents import all_parameters as all_parameters
 from kernelpde.kernels._extents import coordinates_of_parameters as coordinates_of_parameters
-from kernelpde.kernels._extents import kernel_periods as kernel_periods
 from kernelpde.kernels._extents import log_extents as log_extents
 from kernelpde.kernels._extents import (
     per_coordinate_lengthscales as per_coordinate_lengthscales,
@@ -27,6 +25,7 @@ from kernelpde.kernels._kernel import Coordinates as Coordinates
 from kernelpde.kernels._kernel import Product as Product
 from kernelpde.kernels._kernel import Scale as Scale
 from kernelpde.kernels._kernel import Sum as Sum
+from kernelpde.kernels._kernel import kernel_periods as kernel_periods
 from kernelpde.kernels._lengthscales import BumpLengthscale as BumpLengthscale
 from kernelpde.kernels._lengthscales import NetworkLengthscale as NetworkLengthscale
 from kernelpde.kernels._lengthscales import SizeFieldLengthscale as SizeFieldLengthscale
@@ -38,7 +37,6 @@ from kernelpde.kernels._nonstationary import apply_operators as apply_operators
 from kernelpde.kernels._nonstationary import nonstationary_diagonal as nonstationary_diagonal
 from kernelpde.kernels._nonstationary import nonstationary_gram as nonstationary_gram
 from kernelpde.kernels._nonstationary import nonstationary_matvec as nonstationary_matvec
-from kernelpde.kernels._nonstationary import split_sum as split_sum
 from kernelpde.kernels._operators import make_operators as make_operators
 from kernelpde.kernels._optional import add_optional as add_optional
 from kernelpde.kernels._optional import sum_optional as sum_optional

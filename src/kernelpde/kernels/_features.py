@@ -15,7 +15,7 @@ from kernelpde.errors import InputError
 from kernelpde.kernels._function import differentiate
 from kernelpde.kernels._kernel import AbstractKernel, Coordinates, Partials, Periods
 from kernelpde.kernels._multiindex import MultiIndex, OrderPair
-from kernelpde.kernels._parameters import call_user_function, log_positive
+from kernelpde.kernels._parameters import call_user_function, log_positive, trace_user_function
 
 
 def _format_row(values: np.ndarray) -> str:
@@ -48,6 +48,9 @@ class FeatureKernel(AbstractKernel):
     @property
     def variance(self) -> Float[Array, "..."]:
         return jnp.exp(self.log_variance)
+
+    def bind_coordinates(self, names: Sequence[str]) -> "FeatureKernel":
+        return trace_user_function(self, "function", len(names))
 
     def make_periodic(self, periods: Periods) -> "FeatureKernel":
         """Return this kernel, after a check of the periods of φ at random points."""

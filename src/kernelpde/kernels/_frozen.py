@@ -1,57 +1,51 @@
 """Frozen hyperparameters of kernels."""
 
-import hashlib
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import equinox as eqx
 import jax
-import jax.core
 import numpy as np
+from jaxtyping import Float, PyTree
 
+from kernelpde.arrays import is_tracer
 from kernelpde.checking import check_callable, check_instance
 from kernelpde.errors import InputError
-from kernelpde.kernels._kernel import AbstractKernel, Coordinates, Partials, Periods
+from kernelpde.io import digest
+from kernelpde.kernels._kernel import (
+    AbstractKernel,
+    Coordinates,
+    NonstationarySplit,
+    Partials,
+    Periods,
+)
 from kernelpde.kernels._multiindex import OrderPair
+from kernelpde.tracing import ComparedByKey
 
 
-class _StaticArrays:
+class _StaticArrays(ComparedByKey):
     """Pytree of arrays with a hash by content, for use as a static field."""
 
-    def __init__(self, tree: Any):
+    def __init__(self, tree: PyTree):
         leaves, self.structure = jax.tree.flatten(tree)
-        if any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):
+        if any(map(is_tracer, leaves)):
             raise InputError(
                 "freeze: traced values of a transformation of JAX (grad, jit, vmap) cannot be "
                 "frozen. Call freeze outside of it, or omit freeze: `solve` learns nothing."
             )
-        self.leaves = [np.asarray(leaf) if eqx.is_array(leaf) else leaf for leaf in leaves]
-        self._key = (
-            self.structure,
-            tuple(
-                (leaf.shape, str(leaf.dtype), leaf.tobytes())
-                if isinstance(leaf, np.ndarray)
-                else leaf
-                for leaf in self.leaves
-            ),
-        )
+        self.leaves = list(map(np.asarray, leaves))
+        contents = ((leaf.shape, str(leaf.dtype), leaf.tobytes()) for leaf in self.leaves)
+        super().__init__((self.structure, *contents))
 
     def __reduce__(self):
         # Treedefs of JAX cannot be pickled.
         return _StaticArrays, (self.tree(),)
 
-    def tree(self) -> Any:
+    def tree(self) -> PyTree:
         return jax.tree.unflatten(self.structure, self.leaves)
 
     def __repr__(self) -> str:
-        """Return a text that differs for different content, without the numbers."""
-        return f"frozen {hashlib.sha256(repr(self._key).encode()).hexdigest()[:16]}"
-
-    def __hash__(self) -> int:
-        return hash(self._key)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _StaticArrays) and self._key == other._key
+        """Return a text that differs for different numbers, without the numbers."""
+        return f"frozen {digest(self.leaves)}"
 
 
 class Frozen(AbstractKernel):
@@ -65,18 +59,32 @@ class Frozen(AbstractKernel):
         """The kernel with all hyperparameters as array leaves."""
         return eqx.combine(self.trainable, self.frozen.tree())
 
-    def make_periodic(self, periods: Periods) -> "Frozen":
-        return self.map_both(lambda component: component.make_periodic(periods))
-
-    def map_both(self, change: Callable[[Any], Any]) -> "Frozen":
+    def _map(self, change: Callable[[AbstractKernel], AbstractKernel]) -> "Frozen":
         """Apply a change of structure to the trainable and the frozen component."""
         return Frozen(change(self.trainable), _StaticArrays(change(self.frozen.tree())))
+
+    def make_periodic(self, periods: Periods) -> "Frozen":
+        return self._map(lambda component: component.make_periodic(periods))
+
+    def bind_coordinates(self, names: Sequence[str]) -> "Frozen":
+        return self._map(lambda component: component.bind_coordinates(names))
+
+    def unfreeze(self) -> AbstractKernel:
+        return self.kernel
+
+    def split_lengthscales(self, extents: Float[np.ndarray, " d"]) -> "Frozen":
+        del extents
+        return self
+
+    def split_nonstationary(self) -> NonstationarySplit:
+        remainder, summands = self.kernel.split_nonstationary()
+        return (remainder, summands) if summands else (self, ())
 
     def partials(self, x: Coordinates, y: Coordinates, orders: Sequence[OrderPair]) -> Partials:
         return self.kernel.partials(x, y, orders)
 
 
-def freeze(kernel: AbstractKernel, where: Callable[[Any], Any] | None = None) -> Frozen:
+def freeze(kernel: AbstractKernel, where: Callable[[PyTree], PyTree] | None = None) -> Frozen:
     """Freeze hyperparameters of a kernel at their current values.
 
     **Arguments:**

@@ -12,7 +12,7 @@ from kernelpde.checking import check_callable
 from kernelpde.errors import InputError
 from kernelpde.kernels._kernel import AbstractKernel, Coordinates, Partials
 from kernelpde.kernels._multiindex import MultiIndex, OrderPair
-from kernelpde.kernels._parameters import call_user_function
+from kernelpde.kernels._parameters import call_user_function, trace_user_function
 from kernelpde.kernels._unroll import Unsupported, unroll
 
 
@@ -38,6 +38,9 @@ class FunctionKernel(AbstractKernel):
 
     def __check_init__(self):
         check_callable("FunctionKernel", "the kernel", self.function, "a function of two points")
+
+    def bind_coordinates(self, names: Sequence[str]) -> "FunctionKernel":
+        return trace_user_function(self, "function", len(names), num_points=2)
 
     def partials(self, x: Coordinates, y: Coordinates, orders: Sequence[OrderPair]) -> Partials:
         dimension = len(x)

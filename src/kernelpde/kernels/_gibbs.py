@@ -1,8 +1,7 @@
 """The Gibbs kernel: a Gaussian kernel with a spatially varying lengthscale."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import factorial, log
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -10,9 +9,16 @@ from jaxtyping import Array, Float, PyTree
 
 from kernelpde.checking import check_callable
 from kernelpde.errors import InputError
-from kernelpde.kernels._nonstationary import AbstractNonstationary, Pairing
-from kernelpde.kernels._operators import OperatorElement, chain_rule, scalar_part
-from kernelpde.kernels._parameters import call_user_function
+from kernelpde.kernels._nonstationary import AbstractNonstationary, Pairing, Slopes
+from kernelpde.kernels._operators import (
+    Derivatives,
+    Element,
+    OperatorElement,
+    chain_rule,
+    differences,
+    scalar_part,
+)
+from kernelpde.kernels._parameters import call_user_function, trace_user_function
 
 
 class Gibbs(AbstractNonstationary):
@@ -40,6 +46,9 @@ class Gibbs(AbstractNonstationary):
         expected = "a function of a point; a constant one is Gaussian(0.2)"
         check_callable("Gibbs", "the lengthscale", self.lengthscale, expected)
 
+    def bind_coordinates(self, names: Sequence[str]) -> "Gibbs":
+        return trace_user_function(self, "lengthscale", len(names))
+
     def local_parameters(self, x: Float[Array, " d"]) -> Float[Array, " n"]:
         """Return ℓᵢ² and ½ Σ log 2^½ ℓᵢ, the logarithm of the factor that depends on x alone."""
         lengths = call_user_function(
@@ -59,25 +68,28 @@ class Gibbs(AbstractNonstationary):
         return _gibbs
 
 
-def _gibbs(x: list[Any], y: list[Any], p: list[Any], q: list[Any]):
+def _gibbs(
+    x: Sequence[Element], y: Sequence[Element], p: Sequence[Element], q: Sequence[Element]
+) -> tuple[Element, Slopes]:
     """log κ = m(x) + m(y) - ½ Σ log q - Σ D r with r = 1/q and D = (x - y)²; ∂κ/∂q = κ (D r - ½) r.
 
     One q for several coordinates has the sum of their D, and ½ for each.
     """
     *left_squares, left_amplitude = p
     *right_squares, right_amplitude = q
-    differences = [u - v for u, v in zip(x, y, strict=True)]
-    squares = [d * d for d in differences]
+    squares = [d * d for d in differences(x, y)]
     half = 0.5
     if len(left_squares) == 1:
         half *= len(squares)
         squares = [sum(squares[1:], start=squares[0])]
     exponent = _without_value(left_amplitude) + _without_value(right_amplitude)
     scalar_exponent = scalar_part(left_amplitude) + scalar_part(right_amplitude)
-    prefactor: Any = 1.0
+    prefactor: Array | float = 1.0
     cofactors = []
     for distance, left, right in zip(squares, left_squares, right_squares, strict=True):
-        reciprocal, logarithm, powers = _powers(1.0 / (scalar_part(left) + scalar_part(right)))
+        reciprocal, logarithm, powers = _powers(
+            1.0 / jnp.asarray(scalar_part(left) + scalar_part(right))
+        )
         r = chain_rule(reciprocal, left + right)
         exponent = exponent + (-half) * chain_rule(logarithm, left + right) - distance * r
         scalar_exponent = scalar_exponent - scalar_part(distance) * powers[0]
@@ -85,26 +97,26 @@ def _gibbs(x: list[Any], y: list[Any], p: list[Any], q: list[Any]):
         cofactors.append((distance * r - half) * r)
     # The algebra supplies derivatives only, so that the value costs one exponential and one root.
     value = jnp.exp(scalar_exponent) * prefactor
-    kappa = chain_rule(lambda _, order: value, exponent)
+    kappa = chain_rule(lambda order: value, exponent)
 
-    def slopes() -> tuple[list[Any], list[Any]]:
+    def slopes() -> tuple[list[Element], list[Element]]:
         derivatives = [kappa * cofactor for cofactor in cofactors] + [kappa]
         return derivatives, derivatives
 
     return kappa, slopes
 
 
-def _powers(inverse: Array):
+def _powers(inverse: Array) -> tuple[Derivatives, Derivatives, list[Array]]:
     """Return 1/q and log q (up to a constant) as derivatives of any order, and powers of 1/q."""
     powers = [inverse]
     for _ in range(4):
         powers.append(powers[-1] * inverse)
 
-    def reciprocal(_: Any, order: int) -> Array:
+    def reciprocal(order: int) -> Array:
         return (-1.0) ** order * factorial(order) * powers[order]
 
-    def logarithm(_: Any, order: int) -> Array | float:
-        return 0.0 if order == 0 else reciprocal(None, order - 1)
+    def logarithm(order: int) -> Array | float:
+        return 0.0 if order == 0 else reciprocal(order - 1)
 
     return reciprocal, logarithm, powers
 
@@ -115,12 +127,15 @@ def _power(base: Array, exponent: float) -> Array:
     return root * base**integer if integer else jnp.asarray(root)
 
 
-def _without_value(element: Any) -> Any:
+def _without_value(element: Element) -> Element:
     """Remove the value of an element. A plain number becomes zero."""
     return element.without_value() if isinstance(element, OperatorElement) else 0.0
 
 
 def find_gibbs(kernels: PyTree) -> list[Gibbs]:
     """Return all Gibbs kernels in a tree."""
-    nodes = jax.tree.leaves(kernels, is_leaf=lambda node: isinstance(node, Gibbs))
-    return [node for node in nodes if isinstance(node, Gibbs)]
+
+    def is_gibbs(node: PyTree) -> bool:
+        return isinstance(node, Gibbs)
+
+    return list(filter(is_gibbs, jax.tree.leaves(kernels, is_leaf=is_gibbs)))

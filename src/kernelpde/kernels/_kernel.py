@@ -2,14 +2,15 @@
 
 import abc
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 from typing import ClassVar, TypeAlias, TypeVar
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 
 from kernelpde.arrays import Numbers
 from kernelpde.checking import format_value
@@ -32,6 +33,10 @@ Partials: TypeAlias = list[Array | None]
 
 Periods: TypeAlias = tuple[float | None, ...]
 """The period of each coordinate, `None` where it is not periodic."""
+
+CoordinateSet: TypeAlias = tuple[int, ...] | float | None
+"""The coordinates that a lengthscale scales with. A float is an extent that is no coordinate: the
+range of a law's argument, or a full turn. `None` marks a parameter that is no lengthscale."""
 
 
 class AbstractKernel(eqx.Module):
@@ -83,6 +88,36 @@ class AbstractKernel(eqx.Module):
             "periodic. A user-defined kernel may implement make_periodic(periods)."
         )
 
+    def partials_by_order(
+        self, x: Coordinates, y: Coordinates, orders: Sequence[OrderPair]
+    ) -> dict[OrderPair, Array | None]:
+        """Return `partials` by pair of orders."""
+        return dict(zip(orders, self.partials(x, y, orders), strict=True))
+
+    def bind_coordinates(self, names: Sequence[str]) -> "AbstractKernel":
+        """Return this kernel with user functions traced, and indices for names of coordinates."""
+        return map_kernels(lambda kernel: kernel.bind_coordinates(names), self)
+
+    def unfreeze(self) -> "AbstractKernel":
+        """Return this kernel with all numbers as array leaves."""
+        return map_kernels(lambda kernel: kernel.unfreeze(), self)
+
+    def split_lengthscales(self, extents: Float[np.ndarray, " d"]) -> "AbstractKernel":
+        """Return this kernel with one lengthscale per coordinate, equal relative to the extents."""
+        return map_kernels(lambda kernel: kernel.split_lengthscales(extents), self)
+
+    def parameters_in(self, coordinates: tuple[int, ...]) -> Iterator[tuple[Array, CoordinateSet]]:
+        """Iterate over array leaves of a kernel of some coordinates, with those they scale with."""
+        return iterate_parameters(self, coordinates)
+
+    def periods_in(self, dimension: int) -> Periods:
+        """Return the periods of this kernel as a function of that many coordinates."""
+        return kernel_periods(self, dimension)
+
+    def split_nonstationary(self) -> "NonstationarySplit":
+        """Split κ into κ₀ + Σ σᵢ² κᵢ with nonstationary κᵢ. `None` is a zero κ₀, or σᵢ² = 1."""
+        return self, ()
+
     def __call__(self, x: Numbers, y: Numbers) -> Float[Array, ""]:
         """Return κ(x, y) for two points."""
         x, y = jnp.asarray(x), jnp.asarray(y)
@@ -129,6 +164,48 @@ class AbstractKernel(eqx.Module):
         return f"{type(self).__name__}({', '.join(arguments)})"
 
 
+NonstationarySplit: TypeAlias = tuple[
+    AbstractKernel | None, tuple[tuple[Array | None, AbstractKernel], ...]
+]
+
+
+def _is_inner_kernel(tree: PyTree) -> Callable[[PyTree], bool]:
+    return lambda node: isinstance(node, AbstractKernel) and node is not tree
+
+
+def map_kernels(function: Callable[[AbstractKernel], AbstractKernel], tree: _T) -> _T:
+    """Apply a function to the outermost kernels inside of a tree."""
+    is_kernel = _is_inner_kernel(tree)
+    return jax.tree.map(
+        lambda node: function(node) if is_kernel(node) else node, tree, is_leaf=is_kernel
+    )
+
+
+def is_lengthscale(path: tuple[object, ...]) -> bool:
+    """Return whether the leaf at a path is a lengthscale."""
+    return bool(path) and getattr(path[-1], "name", "") == "log_lengthscale"
+
+
+def iterate_parameters(
+    tree: PyTree, coordinates: tuple[int, ...]
+) -> Iterator[tuple[Array, CoordinateSet]]:
+    """Iterate over array leaves, in the order of JAX, with the coordinates they scale with."""
+    is_kernel = _is_inner_kernel(tree)
+    for path, leaf in jax.tree_util.tree_leaves_with_path(tree, is_leaf=is_kernel):
+        if is_kernel(leaf):
+            yield from leaf.parameters_in(coordinates)
+        elif eqx.is_array(leaf):
+            yield leaf, coordinates if is_lengthscale(path) else None
+
+
+def kernel_periods(tree: PyTree, dimension: int) -> Periods:
+    """Return the period of the kernels inside of a tree by coordinate, `None` if they have none."""
+    is_kernel = _is_inner_kernel(tree)
+    kernels = filter(is_kernel, jax.tree.leaves(tree, is_leaf=is_kernel))
+    periods = [kernel.periods_in(dimension) for kernel in kernels]
+    return tuple(next((p[i] for p in periods if p[i]), None) for i in range(dimension))
+
+
 class Sum(AbstractKernel):
     """κ = κ₁ + κ₂."""
 
@@ -138,10 +215,15 @@ class Sum(AbstractKernel):
     def make_periodic(self, periods: Periods) -> "Sum":
         return Sum(self.first.make_periodic(periods), self.second.make_periodic(periods))
 
+    def split_nonstationary(self) -> NonstationarySplit:
+        first, first_summands = self.first.split_nonstationary()
+        second, second_summands = self.second.split_nonstationary()
+        remainder = second if first is None else first if second is None else Sum(first, second)
+        return remainder, first_summands + second_summands
+
     def partials(self, x: Coordinates, y: Coordinates, orders: Sequence[OrderPair]) -> Partials:
-        return list(
-            map(add_optional, self.first.partials(x, y, orders), self.second.partials(x, y, orders))
-        )
+        summands = (kernel.partials(x, y, orders) for kernel in (self.first, self.second))
+        return list(map(add_optional, *summands))
 
 
 class Product(AbstractKernel):
@@ -163,11 +245,11 @@ class Product(AbstractKernel):
                 yield (a, b), (subtract(alpha, a), subtract(beta, b))
 
         first_orders = sorted({first for order in orders for first, _ in splits(*order)})
-        first = dict(zip(first_orders, self.first.partials(x, y, first_orders), strict=True))
+        first = self.first.partials_by_order(x, y, first_orders)
         second_orders = sorted(
             {s for order in orders for f, s in splits(*order) if first[f] is not None}
         )
-        second = dict(zip(second_orders, self.second.partials(x, y, second_orders), strict=True))
+        second = self.second.partials_by_order(x, y, second_orders)
 
         def terms(alpha: MultiIndex, beta: MultiIndex) -> Iterator[Array]:
             for (a, b), complement in splits(alpha, beta):
@@ -195,6 +277,14 @@ class Scale(AbstractKernel):
 
     def make_periodic(self, periods: Periods) -> "Scale":
         return eqx.tree_at(lambda k: k.kernel, self, self.kernel.make_periodic(periods))
+
+    def split_nonstationary(self) -> NonstationarySplit:
+        inner, summands = self.kernel.split_nonstationary()
+        if not summands:
+            return self, ()
+        variance = self.variance
+        scaled = tuple((variance if s is None else variance * s, k) for s, k in summands)
+        return None if inner is None else eqx.tree_at(lambda k: k.kernel, self, inner), scaled
 
     def partials(self, x: Coordinates, y: Coordinates, orders: Sequence[OrderPair]) -> Partials:
         variance = self.variance
@@ -225,12 +315,41 @@ class Restriction(AbstractKernel):
                 f"got {self.coordinates}."
             )
 
+    @property
+    def indices(self) -> tuple[int, ...]:
+        """Indices of the coordinates, without those that are names."""
+        return tuple(c for c in self.coordinates if isinstance(c, int))
+
+    def bind_coordinates(self, names: Sequence[str]) -> "Restriction":
+        for c in self.coordinates:
+            if isinstance(c, str) and c not in names:
+                raise InputError(
+                    f"Unknown coordinate {c!r} in a kernel's restriction; "
+                    f"the domain has {', '.join(map(repr, names))}."
+                )
+        indices = tuple(names.index(c) if isinstance(c, str) else c for c in self.coordinates)
+        inner_names = [names[i] if i < len(names) else str(i) for i in indices]
+        return Restriction(self.kernel.bind_coordinates(inner_names), indices)
+
+    def split_lengthscales(self, extents: Float[np.ndarray, " d"]) -> "Restriction":
+        inner = self.kernel.split_lengthscales(extents[list(self.indices)])
+        return Restriction(inner, self.coordinates)
+
+    def parameters_in(self, coordinates: tuple[int, ...]) -> Iterator[tuple[Array, CoordinateSet]]:
+        return self.kernel.parameters_in(tuple(coordinates[i] for i in self.indices))
+
+    def periods_in(self, dimension: int) -> Periods:
+        inner = self.kernel.periods_in(len(self.indices))
+        return tuple(
+            inner[self.indices.index(i)] if i in self.indices else None for i in range(dimension)
+        )
+
     def make_periodic(self, periods: Periods) -> "Restriction":
-        inner = tuple(periods[i] for i in self.coordinates if isinstance(i, int))
+        inner = tuple(periods[i] for i in self.indices)
         return Restriction(self.kernel.make_periodic(inner), self.coordinates)
 
     def partials(self, x: Coordinates, y: Coordinates, orders: Sequence[OrderPair]) -> Partials:
-        indices = tuple(c for c in self.coordinates if isinstance(c, int))
+        indices = self.indices
         if indices != self.coordinates:
             raise InputError(
                 f"Restriction to {self.coordinates} by name needs a domain that names them. "
@@ -250,9 +369,8 @@ class Restriction(AbstractKernel):
             for alpha, beta in orders
             if sum(restrict(alpha)) == sum(alpha) and sum(restrict(beta)) == sum(beta)
         }
-        partials = self.kernel.partials(restrict(x), restrict(y), list(inner.values()))
-        values = dict(zip(inner, partials, strict=True))
-        return [values.get(order) for order in orders]
+        values = self.kernel.partials_by_order(restrict(x), restrict(y), list(inner.values()))
+        return [values[inner[order]] if order in inner else None for order in orders]
 
 
 class Constant(AbstractKernel):

@@ -1,5 +1,6 @@
 """Multi-indices of partial derivatives: one order per coordinate."""
 
+import operator
 from collections.abc import Iterator
 from itertools import product
 from math import comb, prod
@@ -11,11 +12,11 @@ OrderPair: TypeAlias = tuple[MultiIndex, MultiIndex]
 
 
 def add(alpha: MultiIndex, beta: MultiIndex) -> MultiIndex:
-    return tuple(a + b for a, b in zip(alpha, beta, strict=True))
+    return tuple(map(operator.add, alpha, beta))
 
 
 def subtract(alpha: MultiIndex, beta: MultiIndex) -> MultiIndex:
-    return tuple(a - b for a, b in zip(alpha, beta, strict=True))
+    return tuple(map(operator.sub, alpha, beta))
 
 
 def sub_indices(alpha: MultiIndex) -> Iterator[MultiIndex]:
@@ -24,4 +25,4 @@ def sub_indices(alpha: MultiIndex) -> Iterator[MultiIndex]:
 
 
 def binomial(alpha: MultiIndex, beta: MultiIndex) -> int:
-    return prod(comb(a, b) for a, b in zip(alpha, beta, strict=True))
+    return prod(map(comb, alpha, beta))

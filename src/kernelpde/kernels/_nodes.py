@@ -1,12 +1,20 @@
 """The kernel of a law, a function represented by its values at nodes."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
-from kernelpde.kernels._kernel import AbstractKernel, Coordinates, Partials, Periods
+from kernelpde.kernels._kernel import (
+    AbstractKernel,
+    Coordinates,
+    CoordinateSet,
+    Partials,
+    Periods,
+)
 from kernelpde.kernels._multiindex import MultiIndex, OrderPair
 
 
@@ -29,6 +37,22 @@ class NodalKernel(AbstractKernel):
     def make_periodic(self, periods: Periods) -> "NodalKernel":
         del periods
         return self
+
+    def bind_coordinates(self, names: Sequence[str]) -> "NodalKernel":
+        del names
+        return replace(self, kernel=self.kernel.bind_coordinates(["argument"]))
+
+    def split_lengthscales(self, extents: Float[np.ndarray, " d"]) -> "NodalKernel":
+        del extents
+        return self
+
+    def parameters_in(self, coordinates: tuple[int, ...]) -> Iterator[tuple[Array, CoordinateSet]]:
+        del coordinates
+        for leaf, argument in self.kernel.parameters_in((0,)):
+            yield leaf, self.extent if argument == (0,) else argument
+
+    def periods_in(self, dimension: int) -> Periods:
+        return (None,) * dimension
 
     @property
     def covariance(self) -> Float[Array, "m m"]:

@@ -14,29 +14,38 @@ vectors contract them, tile by tile.
 """
 
 import abc
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 
-from kernelpde.kernels._frozen import Frozen
 from kernelpde.kernels._function import nested_partials
-from kernelpde.kernels._kernel import AbstractKernel, Coordinates, Partials, Scale, Sum
+from kernelpde.kernels._kernel import AbstractKernel, Coordinates, NonstationarySplit, Partials
 from kernelpde.kernels._multiindex import OrderPair
-from kernelpde.kernels._operators import APPLIED, VALUE, OperatorElement, Operators, ProductRule
+from kernelpde.kernels._operators import (
+    APPLIED,
+    VALUE,
+    Element,
+    OperatorElement,
+    Operators,
+    ProductRule,
+    get_components,
+)
 from kernelpde.kernels._optional import add_optional
 from kernelpde.kernels._tiles import map_tiles, pad_rows, split_rows
 
+Slopes: TypeAlias = Callable[[], tuple[list[Element], list[Element]]]
+"""A function that returns ∂k/∂pᵢ and ∂k/∂qᵢ."""
+
 Pairing: TypeAlias = Callable[
-    [list[Any], list[Any], list[Any], list[Any]],
-    tuple[Any, Callable[[], tuple[list[Any], list[Any]]]],
+    [Sequence[Element], Sequence[Element], Sequence[Element], Sequence[Element]],
+    tuple[Element, Slopes],
 ]
-"""k(x, y, p, q) for numbers or elements of the operators' algebra. It returns the value, and a
-function that returns ∂k/∂pᵢ and ∂k/∂qᵢ."""
+"""k(x, y, p, q) for numbers or elements of the operators' algebra, with its slopes."""
 
 _PAIRS_PER_TILE = 2**17
 """Pairs of points in a tile, chosen so that its temporaries stay in the cache."""
@@ -64,42 +73,19 @@ class AbstractNonstationary(AbstractKernel):
 
         def value(*coordinates: Array) -> Array:
             left, right = list(coordinates[:dimension]), list(coordinates[dimension:])
-            return self.pair_function(left, right, self._evaluate(left), self._evaluate(right))[0]
+            parameters = (self._evaluate(left), self._evaluate(right))
+            return jnp.asarray(self.pair_function(left, right, *parameters)[0])
 
         return list(nested_partials(value, x, y, orders))
+
+    def split_nonstationary(self) -> NonstationarySplit:
+        return None, ((None, self),)
 
     def _evaluate(self, coordinates: list[Array]) -> list[Array]:
         """Return p at points given by arrays of coordinates."""
         points = jnp.stack(jnp.broadcast_arrays(*coordinates), axis=-1)
         flat = jax.vmap(self.local_parameters)(points.reshape(-1, len(coordinates)))
         return [flat[:, i].reshape(points.shape[:-1]) for i in range(flat.shape[1])]
-
-
-ScaledNonstationary: TypeAlias = tuple[Array | None, AbstractNonstationary]
-"""A variance σ², `None` for 1, and a nonstationary kernel."""
-
-
-def split_sum(kernel: AbstractKernel) -> tuple[AbstractKernel | None, list[ScaledNonstationary]]:
-    """Split a kernel into κ₀ + Σ σᵢ² κᵢ, with nonstationary kernels κᵢ and a remainder κ₀."""
-    if isinstance(kernel, AbstractNonstationary):
-        return None, [(None, kernel)]
-    if isinstance(kernel, Sum):
-        first, first_summands = split_sum(kernel.first)
-        second, second_summands = split_sum(kernel.second)
-        remainder = second if first is None else first if second is None else Sum(first, second)
-        return remainder, first_summands + second_summands
-    if isinstance(kernel, Frozen | Scale):
-        inner, summands = split_sum(kernel.kernel)
-        if not summands:
-            return kernel, []
-        if isinstance(kernel, Frozen):
-            return inner, summands
-        variance = kernel.variance
-        scaled: list[ScaledNonstationary] = [
-            (variance if s is None else variance * s, summand) for s, summand in summands
-        ]
-        return None if inner is None else eqx.tree_at(lambda k: k.kernel, kernel, inner), scaled
-    return kernel, []
 
 
 class OperatorValues(eqx.Module):
@@ -147,13 +133,13 @@ def nonstationary_gram(
 ) -> Float[Array, "M N"]:
     """Return φᵢ ψⱼ κ."""
     value, _ = _evaluate_pairs(pair_function, left, right, (1, 0))
-    return _apply_right(right, _apply_left(left, value, 1), 0)
+    return jnp.asarray(_apply(right, _apply(left, value, 1), 0))
 
 
 def nonstationary_diagonal(pair_function: Pairing, values: OperatorValues) -> Float[Array, " M"]:
     """Return φᵢ φᵢ κ."""
     value, _ = _evaluate_pairs(pair_function, values, values, (None, None))
-    return _apply_right(values, _apply_left(values, value, None), None)
+    return jnp.asarray(_apply(values, _apply(values, value, None), None))
 
 
 def nonstationary_matvec(
@@ -220,7 +206,7 @@ def _(primals, tangents, *, cache_intermediates):
                 tile_tangent = tile_tangent + row_tangent[:, i, c] * (array @ vector)
         if weighted is not None:
             for i, slope in enumerate(right_slopes):
-                components = _apply_left(row_values, slope, 1).components
+                components = get_components(_apply(row_values, slope, 1))
                 for c, array in enumerate(_shifts(right, components, 0)):
                     tile_tangent = tile_tangent + array @ weighted[:, i, c]
         return tile_tangent
@@ -266,7 +252,7 @@ def _(primals, tangents, *, cache_intermediates):
 
     compute = tile if cache_intermediates else jax.checkpoint(tile)
 
-    def step(mirrored: Array, rows: Any) -> tuple[Array, Array]:
+    def step(mirrored: Array, rows: PyTree) -> tuple[Array, Array]:
         direct, tile_mirrored = compute(rows)
         return mirrored + tile_mirrored, direct
 
@@ -299,7 +285,7 @@ def _evaluate_pairs(
         rule = ProductRule(is_outer, ops.directions, weights)
         coordinates = []
         for i in range(ops.points.shape[1]):
-            components: dict[int, Any] = {
+            components: dict[int, Element] = {
                 VALUE: _expand(ops.points[:, i], axis),
                 APPLIED: _expand(ops.first[:, i], axis),
             }
@@ -324,33 +310,27 @@ def _expand(values: Float[Array, " M"], axis: int | None) -> Array:
     return values if axis is None else jnp.expand_dims(values, axis)
 
 
-def _apply_left(left: OperatorValues, element: OperatorElement, axis: int | None) -> Any:
-    """Apply φ to an element of the outer algebra. The result is an element of the inner one."""
-    value = _expand(left.operators.value, axis) * element.components[VALUE]
-    return value + element.components[APPLIED] if APPLIED in element.components else value
-
-
-def _apply_right(right: OperatorValues, component: Any, axis: int | None) -> Array:
-    """Apply ψ to an element of the inner algebra. The result is an array."""
-    if isinstance(component, OperatorElement):
-        return _apply_left(right, component, axis)
-    return _expand(right.operators.value, axis) * component
+def _apply(values: OperatorValues, element: Element, axis: int | None) -> Element:
+    """Apply the operators of the outer, else the inner algebra, to an element of that algebra."""
+    components = get_components(element)
+    value = _expand(values.operators.value, axis) * components[VALUE]
+    return value + components[APPLIED] if APPLIED in components else value
 
 
 def _left_shifts(
-    left: OperatorValues, right: OperatorValues, slopes: list[OperatorElement]
+    left: OperatorValues, right: OperatorValues, slopes: Sequence[Element]
 ) -> Iterator[tuple[int, int, Array]]:
     """Iterate over local parameters i, their components c, and the factors of these on the left."""
     for i, slope in enumerate(slopes):
-        components = {k: _apply_right(right, p, 0) for k, p in slope.components.items()}
+        components = {k: _apply(right, p, 0) for k, p in get_components(slope).items()}
         for c, array in enumerate(_shifts(left, components, 1)):
             yield i, c, array
 
 
-def _shifts(values: OperatorValues, slope: dict[int, Array], axis: int) -> list[Array]:
+def _shifts(values: OperatorValues, slope: Mapping[int, Element], axis: int) -> list[Array]:
     """Return the factors of the components of δp in φ(H δp), from the components of H."""
     ops = values.operators
-    value = slope[VALUE]
+    value = jnp.asarray(slope[VALUE])
     factors = {
         VALUE: add_optional(_expand(ops.value, axis) * value, slope.get(APPLIED)),
         APPLIED: value,

@@ -12,8 +12,8 @@ algebra. For the heat operator in one space dimension it has 9 numbers per pair 
 instead of 16 derivatives, and for the Laplacian in the plane 16 instead of 25.
 """
 
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple, TypeAlias, Union
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -23,6 +23,12 @@ from kernelpde.kernels._multiindex import MultiIndex
 from kernelpde.kernels._optional import add_optional
 
 Pair: TypeAlias = tuple[int, int]
+
+Element: TypeAlias = Union["OperatorElement", Array, float]
+"""A number, an array, or a function under the operators of one or both sides."""
+
+Derivatives: TypeAlias = Callable[[int], Array | float]
+"""The derivatives of a function of one number, by order."""
 
 VALUE, APPLIED = -1, -2
 """Keys of f and Lf among the components of an element. Other keys are directions."""
@@ -108,48 +114,56 @@ class OperatorElement:
       `APPLIED`. Missing components are zero.
     """
 
-    def __init__(self, rule: ProductRule, components: dict[int, Any]):
+    def __init__(self, rule: ProductRule, components: Mapping[int, Element]):
         self.rule, self.components = rule, components
 
-    def _is_inner(self, other: Any) -> bool:
-        """Return whether `other` is an element of the outer algebra, and this of the inner one."""
-        return isinstance(other, OperatorElement) and other.rule.is_outer and not self.rule.is_outer
+    def _outer_first(
+        self, other: Element
+    ) -> "tuple[OperatorElement, Element, Mapping[int, Element] | None]":
+        """Return both, the outer one first, and the components of the second in its algebra.
 
-    def _same_algebra(self, other: Any) -> bool:
-        return isinstance(other, OperatorElement) and other.rule.is_outer == self.rule.is_outer
+        `None` marks a number, array or element that is constant in this algebra.
+        """
+        if not isinstance(other, OperatorElement):
+            return self, other, None
+        if other.rule.is_outer == self.rule.is_outer:
+            return self, other, other.components
+        return (self, other, None) if self.rule.is_outer else (other, self, None)
 
-    def _map(self, function: Callable[[Any], Any]) -> "OperatorElement":
+    def _map(self, function: Callable[[Element], Element]) -> "OperatorElement":
         return OperatorElement(self.rule, {k: function(c) for k, c in self.components.items()})
 
-    def __add__(self, other: Any) -> "OperatorElement":
-        if self._is_inner(other):
-            return other + self
-        components = dict(self.components)
-        summand = other.components if self._same_algebra(other) else {VALUE: other}
-        for key, component in summand.items():
+    def __add__(self, other: Element) -> "OperatorElement":
+        first, second, summand = self._outer_first(other)
+        components = dict(first.components)
+        for key, component in ({VALUE: second} if summand is None else summand).items():
             components[key] = add_optional(components.get(key), component)
-        return OperatorElement(self.rule, components)
+        return OperatorElement(first.rule, components)
 
     __radd__ = __add__
 
     def __neg__(self) -> "OperatorElement":
         return self._map(lambda component: -component)
 
-    def __sub__(self, other: Any) -> "OperatorElement":
+    def __sub__(self, other: Element) -> "OperatorElement":
         return self + (-other)
 
-    def __rsub__(self, other: Any) -> "OperatorElement":
-        return other + (-self)
+    def __rsub__(self, other: Element) -> "OperatorElement":
+        return -self + other
 
-    def __mul__(self, other: Any) -> "OperatorElement":
-        if self._is_inner(other):
-            return other * self
-        if not self._same_algebra(other):
-            return self._map(lambda component: component * other)
-        f, g = self.components, other.components
-        components: dict[int, Any] = {}
+    def __mul__(self, other: Element) -> "OperatorElement":
+        first, second, g = self._outer_first(other)
+        if g is None:
+            return first._map(lambda component: component * second)
+        f = self.components
+        components: dict[int, Element] = {}
 
-        def add_product(key: int, left: Any, right: Any, factor: Any = None) -> None:
+        def add_product(
+            key: int,
+            left: Element | None,
+            right: Element | None,
+            factor: Array | float | None = None,
+        ) -> None:
             if left is not None and right is not None:
                 product = left * right if factor is None else factor * (left * right)
                 components[key] = add_optional(components.get(key), product)
@@ -176,13 +190,13 @@ class OperatorElement:
         return OperatorElement(self.rule, derivatives)
 
 
-def chain_rule(derivatives: Callable[[Any, int], Any], element: Any, order: int = 0) -> Any:
-    """Return h⁽ⁿ⁾(f), n = `order`, for a scalar function h with the given derivatives."""
+def chain_rule(derivatives: Derivatives, element: Element, order: int = 0) -> Element:
+    """Return h⁽ⁿ⁾(f), n = `order`, for a function h with known derivatives at the values of f."""
     if not isinstance(element, OperatorElement):
-        return derivatives(element, order)
+        return derivatives(order)
     f, rule = element.components, element.rule
     value, first, second = (chain_rule(derivatives, f.get(VALUE, 0.0), order + n) for n in range(3))
-    components = {VALUE: value}
+    components: dict[int, Element] = {VALUE: value}
     for key in (*rule.directions, APPLIED):
         if key in f:
             components[key] = first * f[key]
@@ -193,8 +207,18 @@ def chain_rule(derivatives: Callable[[Any, int], Any], element: Any, order: int 
     return OperatorElement(rule, components)
 
 
-def scalar_part(element: Any) -> Any:
+def differences(left: Sequence[Element], right: Sequence[Element]) -> list[Element]:
+    """Return the differences of elements."""
+    return [a - b for a, b in zip(left, right, strict=True)]
+
+
+def scalar_part(element: Element) -> Array | float:
     """Return the value f of nested elements."""
     if isinstance(element, OperatorElement):
         return scalar_part(element.components.get(VALUE, 0.0))
     return element
+
+
+def get_components(element: Element) -> Mapping[int, Element]:
+    """Return the components of an element. A number or an array has a value only."""
+    return element.components if isinstance(element, OperatorElement) else {VALUE: element}

@@ -5,7 +5,9 @@ that number is then a relative step, and the hyperparameter stays positive. The 
 kernel are its inexact array leaves.
 """
 
-from typing import Any
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TypeVar
 
 import equinox as eqx
 import jax
@@ -14,11 +16,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PyTree
 
-from kernelpde.arrays import Numbers, concrete_array
+from kernelpde.arrays import Numbers, concrete_array, is_tracer
 from kernelpde.checking import to_float_array
 from kernelpde.errors import InputError, KernelPDEError
 from kernelpde.precision import require_float64
+from kernelpde.tracing import TracedFunction
 
+_T = TypeVar("_T")
 _LOG = "log_"
 
 
@@ -34,7 +38,7 @@ def log_positive(
     - `single`: whether a vector is an error.
     """
     require_float64()
-    if isinstance(value, jax.core.Tracer):
+    if is_tracer(value):
         return jnp.log(value)
     array = to_float_array(caller, name, value)
     if array.ndim > (0 if single else 1) or not array.size:
@@ -61,7 +65,9 @@ def per_coordinate(
     return [values[i] for i in range(dimension)]
 
 
-def call_user_function(caller: str, name: str, function: Any, *points: Any) -> Any:
+def call_user_function(
+    caller: str, name: str, function: Callable[..., _T], *points: Array | jax.ShapeDtypeStruct
+) -> _T:
     """Call a user-supplied function, and raise its exceptions as an `InputError`."""
     try:
         return function(*points)
@@ -70,13 +76,26 @@ def call_user_function(caller: str, name: str, function: Any, *points: Any) -> A
     except Exception as error:
         message = (str(error).splitlines() or [""])[0]
         raise InputError(
-            f"{caller}: {name} failed on {len(points)} point(s) of shape "
-            f"{getattr(points[0], 'shape', ())}: {type(error).__name__}: {message} Write it with "
-            "jax.numpy, for one point at a time."
+            f"{caller}: {name} failed on {len(points)} point(s) of shape {points[0].shape}: "
+            f"{type(error).__name__}: {message} Write it with jax.numpy, for one point at a time."
         ) from error
 
 
-def hyperparameters(tree: PyTree) -> dict[str, Any]:
+def trace_user_function(kernel: _T, name: str, dimension: int, num_points: int = 1) -> _T:
+    """Replace a kernel's user function by its trace, so that equal computations compare equal."""
+    function = getattr(kernel, name)
+    if isinstance(function, TracedFunction):
+        function = function.function
+    if not callable(function) or jax.tree.leaves(function) != [function]:
+        return kernel
+    # The first evaluation of a function that cannot be traced raises an error with the cause.
+    with suppress(Exception):
+        traced = TracedFunction(function, *[np.zeros(dimension)] * num_points)
+        return eqx.tree_at(lambda node: getattr(node, name), kernel, traced)
+    return kernel
+
+
+def hyperparameters(tree: PyTree) -> dict[str, np.ndarray]:
     """Return all hyperparameters by dotted name, positive ones as the positive number.
 
     **Arguments:**
@@ -101,6 +120,6 @@ def hyperparameters(tree: PyTree) -> dict[str, Any]:
             names = [str(getattr(key, "name", getattr(key, "idx", key))) for key in path]
             is_log = names[-1].startswith(_LOG)
             names[-1] = names[-1].removeprefix(_LOG)
-            xp = jnp if isinstance(leaf, jax.core.Tracer) else np
+            xp = jnp if is_tracer(leaf) else np
             by_name[".".join(names)] = xp.asarray(xp.exp(leaf) if is_log else leaf)
     return by_name

@@ -1,9 +1,12 @@
 """The periodic kernel."""
 
-from collections.abc import Sequence
+import operator
+from collections.abc import Iterator, Sequence
+from functools import reduce
 from math import comb, pi
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -12,8 +15,14 @@ from kernelpde.arrays import Numbers
 from kernelpde.checking import to_float_array
 from kernelpde.errors import InputError
 from kernelpde.kernels._circle import angle_difference
-from kernelpde.kernels._kernel import AbstractKernel, Coordinates, Partials, Periods
-from kernelpde.kernels._multiindex import OrderPair, add
+from kernelpde.kernels._kernel import (
+    AbstractKernel,
+    Coordinates,
+    CoordinateSet,
+    Partials,
+    Periods,
+)
+from kernelpde.kernels._multiindex import MultiIndex, OrderPair, add
 from kernelpde.kernels._parameters import log_positive, per_coordinate
 
 
@@ -54,14 +63,18 @@ class Periodic(AbstractKernel):
 
     def make_periodic(self, periods: Periods) -> "Periodic":
         kernel_periods = self.periods_in(len(periods))
-        if any(p is not None and p != q for p, q in zip(periods, kernel_periods, strict=True)):
+        if any(p not in (None, kernel_periods[i]) for i, p in enumerate(periods)):
             raise InputError(
                 f"Periodic: period must be the period of the domain, {periods}; got {self.period}."
             )
         return self
 
+    def parameters_in(self, coordinates: tuple[int, ...]) -> Iterator[tuple[Array, CoordinateSet]]:
+        del coordinates
+        # The lengthscale is relative to the radius of a circle.
+        yield from ((leaf, 2.0 * pi) for leaf in jax.tree.leaves(self))
+
     def periods_in(self, dimension: int) -> tuple[float, ...]:
-        """Return one period per coordinate."""
         periods = self.period if isinstance(self.period, tuple) else (self.period,) * dimension
         if len(periods) != dimension:
             raise InputError(
@@ -81,11 +94,8 @@ class Periodic(AbstractKernel):
             for i, period in enumerate(self.periods_in(dimension))
         ]
 
-        def derivative(gamma):
-            value = factors[0][gamma[0]]
-            for factor, order in zip(factors[1:], gamma[1:], strict=True):
-                value = value * factor[order]
-            return value
+        def derivative(gamma: MultiIndex) -> Array:
+            return reduce(operator.mul, map(operator.getitem, factors, gamma))
 
         return [
             (-1.0 if sum(beta) % 2 else 1.0) * derivative(add(alpha, beta))

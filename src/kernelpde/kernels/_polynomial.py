@@ -1,8 +1,8 @@
 """The polynomial kernel, a function of the dot product."""
 
+import operator
 from collections.abc import Iterator, Sequence
-from itertools import product
-from math import factorial, perm, prod
+from math import perm, prod
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -12,7 +12,7 @@ from kernelpde.arrays import Numbers
 from kernelpde.checking import check_integer
 from kernelpde.errors import InputError
 from kernelpde.kernels._kernel import AbstractKernel, Coordinates, Partials
-from kernelpde.kernels._multiindex import MultiIndex, OrderPair, binomial, subtract
+from kernelpde.kernels._multiindex import MultiIndex, OrderPair, binomial, sub_indices, subtract
 from kernelpde.kernels._optional import sum_optional
 from kernelpde.kernels._parameters import log_positive
 
@@ -59,23 +59,19 @@ class Polynomial(AbstractKernel):
 
     def partials(self, x: Coordinates, y: Coordinates, orders: Sequence[OrderPair]) -> Partials:
         slope = self.slope
-        t = self.offset + slope * sum(a * b for a, b in zip(x, y, strict=True))
+        t = self.offset + slope * sum(map(operator.mul, x, y))
 
         def terms(alpha: MultiIndex, beta: MultiIndex) -> Iterator[Array]:
-            shared = product(*(range(min(a, b) + 1) for a, b in zip(alpha, beta, strict=True)))
-            for k in shared:
+            for k in sub_indices(tuple(map(min, alpha, beta))):
                 order = sum(alpha) + sum(beta) - sum(k)
                 if order > self.degree:
                     continue
-                count = binomial(beta, k) * prod(
-                    factorial(a) // factorial(a - c) for a, c in zip(alpha, k, strict=True)
-                )
-                factor = count * perm(self.degree, order)
+                factor = binomial(beta, k) * prod(map(perm, alpha, k)) * perm(self.degree, order)
                 term = factor * slope**order * t ** (self.degree - order)
-                for point, powers in ((y, subtract(alpha, k)), (x, subtract(beta, k))):
-                    for coordinate, power in zip(point, powers, strict=True):
-                        if power:
-                            term = term * coordinate**power
+                powers = (*subtract(alpha, k), *subtract(beta, k))
+                for coordinate, power in zip((*y, *x), powers, strict=True):
+                    if power:
+                        term = term * coordinate**power
                 yield term
 
         return [sum_optional(terms(alpha, beta)) for alpha, beta in orders]

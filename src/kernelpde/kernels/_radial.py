@@ -24,6 +24,7 @@ from math import comb, factorial, pi, prod
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from kernelpde.arrays import Numbers
@@ -58,6 +59,13 @@ class AbstractRadial(AbstractKernel):
     def make_periodic(self, periods: Periods) -> "AbstractKernel":
         return self if all(period is None for period in periods) else PeriodicRadial(self, periods)
 
+    def split_lengthscales(self, extents: Float[np.ndarray, " d"]) -> "AbstractRadial":
+        if self.log_lengthscale.ndim or len(extents) < 2:
+            return self
+        logs = np.log(extents)
+        log_lengthscales = jnp.asarray(self.log_lengthscale + (logs - logs.mean()))
+        return eqx.tree_at(lambda kernel: kernel.log_lengthscale, self, log_lengthscales)
+
     def periodic_partials(
         self,
         x: Coordinates,
@@ -71,7 +79,8 @@ class AbstractRadial(AbstractKernel):
         )
         totals = sorted({add(alpha, beta) for alpha, beta in orders})
         squares = []
-        for i, (weight, period) in enumerate(zip(weights, periods, strict=True)):
+        for i, weight in enumerate(weights):
+            period = periods[i]
             if period is None:
                 d = x[i] - y[i]
                 squares.append([weight * d * d, 2.0 * weight * d, 2.0 * weight])
@@ -120,7 +129,6 @@ class PeriodicRadial(AbstractKernel):
         return self
 
     def periods_in(self, dimension: int) -> Periods:
-        """Return one period per coordinate."""
         del dimension
         return self.periods
 
@@ -141,7 +149,7 @@ def _periodic_chain_rule(
 
     def terms() -> Iterator[Array | float]:
         for k in product(*(range(1 if g else 0, g + 1) for g in gamma)):
-            bells = [_bell(g, j, square) for square, g, j in zip(squares, gamma, k, strict=True)]
+            bells = list(map(_bell, gamma, k, squares))
             factors = [bell for bell in bells if bell is not None]
             if len(factors) == len(bells):
                 yield prod(factors, start=profile[sum(k)])
@@ -171,16 +179,20 @@ def _radial_chain_rule(
     total = 0.0
     for m in product(*(range(g // 2 + 1) for g in gamma)):
         # Scalars are multiplied first, at no cost per pair.
-        term = prod(
-            factorial(g) // (factorial(k) * factorial(g - 2 * k))
-            for g, k in zip(gamma, m, strict=True)
-        ) * prod(w**k for w, k in zip(weights, m, strict=True) if k)
+        term = prod(map(_num_pairings, gamma, m)) * prod(
+            weights[i] ** k for i, k in enumerate(m) if k
+        )
         term = term * profile[sum(gamma) - sum(m)]
-        for slope, g, k in zip(slopes, gamma, m, strict=True):
-            if g > 2 * k:
-                term = term * slope ** (g - 2 * k)
+        for i, g in enumerate(gamma):
+            if g > 2 * m[i]:
+                term = term * slopes[i] ** (g - 2 * m[i])
         total = term + total if any(m) else term
     return total
+
+
+def _num_pairings(n: int, k: int) -> int:
+    """Return n! / (k! (n - 2k)!)."""
+    return factorial(n) // (factorial(k) * factorial(n - 2 * k))
 
 
 class Gaussian(AbstractRadial):

@@ -9,7 +9,6 @@ arithmetic on large arrays, which XLA fuses into one loop.
 from collections.abc import Callable, Sequence
 from itertools import islice
 from math import prod
-from typing import Any
 
 import jax
 import jax.extend.core as jex
@@ -17,13 +16,15 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from kernelpde.tracing import interpret
+
 _ELEMENTWISE = frozenset(
     """abs acos acosh add and asin asinh atan atan2 atanh ceil convert_element_type copy cos cosh
     div eq erf erf_inv erfc exp exp2 expm1 floor ge gt integer_pow is_finite le lgamma log log1p
     logistic lt max min mul ne neg not or pow rem round rsqrt select_n sign sin sinh sqrt square
     stop_gradient sub tan tanh""".split()
 )
-_RULES: dict[str, Callable[..., Any]] = {
+_RULES: dict[str, Callable[..., np.ndarray]] = {
     "squeeze": lambda p, a: np.squeeze(a, axis=p["dimensions"]),
     "reshape": lambda p, a: a.reshape(p["new_sizes"]),
     "transpose": lambda p, a: np.transpose(a, p["permutation"]),
@@ -79,7 +80,7 @@ def unroll(function: Callable[..., Array], lengths: Sequence[int]) -> Callable[.
     def run(*components: Array) -> Array:
         iterator = iter(components)
         arguments = [_object_array(list(islice(iterator, n)), (n,)) for n in lengths]
-        (result,) = _replay(closed, arguments)
+        (result,) = interpret(closed, arguments, _components, _evaluate)
         return result.reshape(-1)[0].batch
 
     return run
@@ -113,26 +114,13 @@ def _shape(atom) -> tuple[int, ...]:
     return atom.aval.shape
 
 
-def _replay(closed: jex.ClosedJaxpr, arguments: Sequence[np.ndarray]) -> list[np.ndarray]:
-    jaxpr = closed.jaxpr
-    values: dict[jex.Var, np.ndarray] = {}
-    values.update(zip(jaxpr.constvars, map(_components, closed.consts), strict=True))
-    values.update(zip(jaxpr.invars, arguments, strict=True))
-
-    def read(atom) -> np.ndarray:
-        return _components(atom.val) if isinstance(atom, jex.Literal) else values[atom]
-
-    for equation in jaxpr.eqns:
-        inputs = [read(atom) for atom in equation.invars]
-        name, params = equation.primitive.name, equation.params
-        if name in ("pjit", "jit"):
-            results = _replay(params["jaxpr"], inputs)
-        elif name in _RULES:
-            results = [np.asarray(_RULES[name](params, *inputs), dtype=object)]
-        else:
-            results = [_elementwise(equation.primitive, params, inputs)]
-        values.update(zip(equation.outvars, results, strict=True))
-    return [read(atom) for atom in jaxpr.outvars]
+def _evaluate(equation: jex.JaxprEqn, inputs: list[np.ndarray]) -> list[np.ndarray]:
+    name, params = equation.primitive.name, equation.params
+    if name in ("pjit", "jit"):
+        return interpret(params["jaxpr"], inputs, _components, _evaluate)
+    if name in _RULES:
+        return [np.asarray(_RULES[name](params, *inputs), dtype=object)]
+    return [_elementwise(equation.primitive, params, inputs)]
 
 
 def _object_array(batches: Sequence[Array], shape: tuple[int, ...]) -> np.ndarray:
@@ -149,12 +137,13 @@ def _components(value) -> np.ndarray:
 
 
 def _elementwise(primitive, params, inputs: Sequence[np.ndarray]) -> np.ndarray:
-    broadcast = np.broadcast_arrays(*inputs)
-    results = [
-        primitive.bind(*jnp.broadcast_arrays(*(c.batch for c in operands)), **params)
-        for operands in zip(*(operand.reshape(-1) for operand in broadcast), strict=True)
-    ]
-    return _object_array(results, broadcast[0].shape)
+    operands = np.broadcast_arrays(*inputs)
+
+    def bind(*components: _Component) -> Array:
+        return primitive.bind(*jnp.broadcast_arrays(*(c.batch for c in components)), **params)
+
+    results = list(map(bind, *(operand.reshape(-1) for operand in operands)))
+    return _object_array(results, operands[0].shape)
 
 
 def _broadcast(value: np.ndarray, shape, dimensions) -> np.ndarray:

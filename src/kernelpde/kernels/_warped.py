@@ -1,7 +1,6 @@
 """Kernels of warped points: radial kernels after a learned change of coordinates."""
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -9,9 +8,9 @@ from jaxtyping import Array, Float
 
 from kernelpde.checking import check_callable
 from kernelpde.errors import InputError
-from kernelpde.kernels._nonstationary import AbstractNonstationary, Pairing
-from kernelpde.kernels._operators import chain_rule, scalar_part
-from kernelpde.kernels._parameters import call_user_function, per_coordinate
+from kernelpde.kernels._nonstationary import AbstractNonstationary, Pairing, Slopes
+from kernelpde.kernels._operators import Element, chain_rule, differences, scalar_part
+from kernelpde.kernels._parameters import call_user_function, per_coordinate, trace_user_function
 from kernelpde.kernels._radial import AbstractRadial
 
 
@@ -46,6 +45,9 @@ class Warped(AbstractNonstationary):
             "Warped", "the warp", self.warp, "a function of a point that returns a vector"
         )
 
+    def bind_coordinates(self, names: Sequence[str]) -> "Warped":
+        return trace_user_function(self, "warp", len(names))
+
     def local_parameters(self, x: Float[Array, " d"]) -> Float[Array, " n"]:
         """Return gᵢ / ℓᵢ."""
         warped = call_user_function(
@@ -66,15 +68,17 @@ class RadialPairing(eqx.Module):
 
     kernel: AbstractRadial
 
-    def __call__(self, x: list[Any], y: list[Any], p: list[Any], q: list[Any]):
-        differences = [a - b for a, b in zip(p, q, strict=True)]
-        squares = [d * d for d in differences]
+    def __call__(
+        self, x: Sequence[Element], y: Sequence[Element], p: Sequence[Element], q: Sequence[Element]
+    ) -> tuple[Element, Slopes]:
+        warped_differences = differences(p, q)
+        squares = [d * d for d in warped_differences]
         s = sum(squares[1:], start=squares[0])
-        profile = _ProfileDerivatives(self.kernel, scalar_part(s))
+        profile = _ProfileDerivatives(self.kernel, jnp.asarray(scalar_part(s)))
 
-        def slopes() -> tuple[list[Any], list[Any]]:
+        def slopes() -> tuple[list[Element], list[Element]]:
             slope = 2.0 * chain_rule(profile, s, 1)
-            left = [slope * difference for difference in differences]
+            left = [slope * difference for difference in warped_differences]
             return left, [-derivative for derivative in left]
 
         return chain_rule(profile, s), slopes
@@ -86,7 +90,7 @@ class _ProfileDerivatives:
     def __init__(self, kernel: AbstractRadial, s: Array):
         self.kernel, self.s, self.cache = kernel, s, {}
 
-    def __call__(self, _: Any, order: int) -> Array:
+    def __call__(self, order: int) -> Array:
         if order not in self.cache:
             factor, cofactors = self.kernel.profile(self.s, order)
             value = jnp.asarray(cofactors[order])

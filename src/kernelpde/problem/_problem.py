@@ -23,7 +23,7 @@ from kernelpde.checking import (
 from kernelpde.errors import InputError
 from kernelpde.functionals import CoordinateFrame, Prior, Term
 from kernelpde.geometry import METHODS
-from kernelpde.kernels import AbstractKernel, all_parameters, bind_coordinates, hyperparameters
+from kernelpde.kernels import AbstractKernel, all_parameters, hyperparameters
 from kernelpde.precision import require_float64
 from kernelpde.problem._checks import (
     check_arguments,
@@ -141,7 +141,7 @@ class Problem:
 
     def _bind_kernel(self, kernel: AbstractKernel) -> AbstractKernel:
         """Resolve names of coordinates in a kernel and make it periodic with the domain."""
-        bound, periods = bind_coordinates(kernel, self.space.coordinates), self.space.periods
+        bound, periods = kernel.bind_coordinates(self.space.coordinates), self.space.periods
         return bound if all(period is None for period in periods) else bound.make_periodic(periods)
 
     @property

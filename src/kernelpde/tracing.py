@@ -84,6 +84,7 @@ class Program(ComparedByKey):
         self.operations, self.outputs = tuple(operations), tuple(outputs)
         keys = [(o.primitive.name, _hashable(o.params), o.operands) for o in self.operations]
         super().__init__((num_inputs, *keys, self.outputs))
+        self._num_inputs = num_inputs
 
     def __repr__(self) -> str:
         return f"<Program of {len(self.operations)} operations>"
@@ -91,7 +92,7 @@ class Program(ComparedByKey):
     def __reduce__(self):
         # Primitives are stored by name. Loops cannot be pickled, since their bodies are jaxprs.
         stored = [(o.primitive.name, o.params, o.operands) for o in self.operations]
-        return _restore_program, (self._hashable[0], stored, self.outputs)
+        return _restore_program, (self._num_inputs, stored, self.outputs)
 
     def __deepcopy__(self, memo: object) -> "Program":
         return self

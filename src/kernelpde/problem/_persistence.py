@@ -206,4 +206,6 @@ def unscaled_prior(problem: Problem) -> Prior:
 
 
 def _name(path) -> str:
-    return ".".join(str(getattr(key, "name", getattr(key, "idx", key))) for key in path)
+    """Return the name of a hyperparameter, which begins with the index of its field."""
+    name = ".".join(str(getattr(key, "name", getattr(key, "idx", key))) for key in path)
+    return name.removeprefix("kernels.")

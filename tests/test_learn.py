@@ -17,6 +17,7 @@ from scipy.stats import multivariate_normal
 
 import kernelpde as kp
 from kernelpde.errors import InputError
+from kernelpde.functionals import Prior
 from kernelpde.gallery import burgers, eikonal, elliptic, elliptic_additive
 from kernelpde.learning import (
     Evaluation,
@@ -31,7 +32,7 @@ from kernelpde.learning import (
     loss_and_curvature,
     loss_and_gradient,
     outer_loss,
-    stationary_kernels,
+    stationary_prior,
     subsample,
     with_varying_lengthscales,
 )
@@ -426,22 +427,22 @@ def test_damped_direction_solves_the_normal_equations(loss):
 def test_constant_first_then_varying():
     problem = burgers().problem
     blocks = problem.collocate({"equation": 5, "ends": 4, "initial": 4})
-    sums = (
-        2.0 * kp.Gibbs(kp.BumpLengthscale([0.4, 0.3], [(0, 1), (-1, 1)], (2, 3)))
-        + kp.Gaussian(0.7),
-    )
-    constant = stationary_kernels(sums, blocks)
+    bumps = kp.Gibbs(kp.BumpLengthscale([0.4, 0.3], [(0, 1), (-1, 1)], (2, 3)))
+    sums = Prior((2.0 * bumps + kp.Gaussian(0.7),))
+    constant = stationary_prior(sums, blocks)
     assert constant is not None
-    assert isinstance(constant[0].first.kernel, kp.Gaussian)
+    assert isinstance(constant.kernels[0].first.kernel, kp.Gaussian)
     changed = eqx.tree_at(
-        lambda k: k[0].first.kernel.log_lengthscale, constant, jnp.log(jnp.array([0.2, 0.1]))
+        lambda p: p.kernels[0].first.kernel.log_lengthscale,
+        constant,
+        jnp.log(jnp.array([0.2, 0.1])),
     )
-    back = with_varying_lengthscales(sums, changed)
-    np.testing.assert_allclose(back[0].first.kernel.lengthscale(jnp.ones(2)), [0.2, 0.1])
-    np.testing.assert_allclose(back[0].second.lengthscale, 0.7)
-    assert stationary_kernels((kp.Gaussian(0.3),), blocks) is None
-    held = kp.freeze(sums[0].first.kernel, lambda k: k.lengthscale.coefficients)
-    assert stationary_kernels((held,), blocks) is None
+    (back,) = with_varying_lengthscales(sums, changed).kernels
+    np.testing.assert_allclose(back.first.kernel.lengthscale(jnp.ones(2)), [0.2, 0.1])
+    np.testing.assert_allclose(back.second.lengthscale, 0.7)
+    assert stationary_prior(Prior((kp.Gaussian(0.3),)), blocks) is None
+    held = kp.freeze(bumps, lambda k: k.lengthscale.coefficients)
+    assert stationary_prior(Prior((held,)), blocks) is None
 
 
 @pytest.mark.slow

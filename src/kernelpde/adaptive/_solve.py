@@ -16,7 +16,13 @@ from kernelpde.errors import SolveError
 from kernelpde.geometry import GradingCenters
 from kernelpde.learning import Bilevel, FinalSolve, ThetaMap, learn, shorten_until_resolved
 from kernelpde.linear_solvers import LinearSolver
-from kernelpde.nonlinear import RESULTS, Discretization, NonlinearSolver, Points, code_from_result
+from kernelpde.nonlinear import (
+    RESULTS,
+    AbstractNonlinearSolver,
+    Discretization,
+    Points,
+    code_from_result,
+)
 from kernelpde.problem import PointSet, Problem
 from kernelpde.solution import Solution, Start
 from kernelpde.solution import solve as solve_at_points
@@ -58,7 +64,7 @@ def solve(
     start: Start | tuple[Array, ...] | None = None,
     seed: int = 0,
     sampling: str = "halton",
-    solver: NonlinearSolver | None = None,
+    solver: AbstractNonlinearSolver | None = None,
     linear_solver: LinearSolver | None = None,
     max_steps: int = 50,
     throw: bool = True,
@@ -130,7 +136,7 @@ class _LevelSettings(NamedTuple):
 
     seed: int
     sampling: str
-    solver: NonlinearSolver | None
+    solver: AbstractNonlinearSolver | None
     linear_solver: LinearSolver | None
     max_steps: int
     callback: Callable[[Any], None] | None

@@ -19,7 +19,7 @@ from kernelpde.evolve._windows import continuity_condition, restrict_to_window
 from kernelpde.io import digest
 from kernelpde.learning import LearningResult, learn
 from kernelpde.linear_solvers import LinearSolver
-from kernelpde.nonlinear import NonlinearSolver
+from kernelpde.nonlinear import AbstractNonlinearSolver
 from kernelpde.problem import LearnedNoise, PointSet, Problem
 from kernelpde.solution import (
     Solution,
@@ -44,7 +44,7 @@ def march(
     *,
     initial: str = "initial",
     learning: Mapping[str, Any] | None = None,
-    solver: NonlinearSolver | None = None,
+    solver: AbstractNonlinearSolver | None = None,
     linear_solver: LinearSolver | None = None,
     seed: int = 0,
     sampling: str = "halton",

@@ -52,7 +52,7 @@ class Facets:
         return _measures(self.corners)
 
     @cached_property
-    def _ends(self) -> Float[np.ndarray, " m+1"]:
+    def _ends(self) -> Float[np.ndarray, " ends"]:
         """First parameters at which each facet starts and the last one ends."""
         return np.concatenate([[0.0], np.cumsum(self.measures) / self.measures.sum()])
 

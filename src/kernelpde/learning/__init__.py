@@ -52,7 +52,7 @@ from kernelpde.learning._state import init as init
 from kernelpde.learning._state_fields import prior_penalty as prior_penalty
 from kernelpde.learning._state_fields import state_fields as state_fields
 from kernelpde.learning._state_fields import with_large_state_variance as with_large_state_variance
-from kernelpde.learning._stationary_start import stationary_kernels as stationary_kernels
+from kernelpde.learning._stationary_start import stationary_prior as stationary_prior
 from kernelpde.learning._stationary_start import (
     with_varying_lengthscales as with_varying_lengthscales,
 )

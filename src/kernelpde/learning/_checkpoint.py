@@ -189,7 +189,7 @@ class CheckpointStore:
             arrays,
         )
 
-    def _compare(self, name: str, stored: Any, expected: Any) -> None:
+    def _compare(self, name: str, stored: object, expected: object) -> None:
         if stored != expected:
             self._raise_mismatch(f"{name}: the file has {stored}, expected {expected}")
 
@@ -351,6 +351,6 @@ def _check_shape(values: np.ndarray, shape: tuple[int, ...], name: str) -> np.nd
     return values
 
 
-def _stable_repr(value: Any) -> str:
+def _stable_repr(value: object) -> str:
     """Return the repr of a value without memory addresses."""
     return re.sub(r" at 0x[0-9a-fA-F]+", "", repr(value))

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
 from kernelpde.checking import check_instance, check_integer, check_mapping
 from kernelpde.learning._inverse import learn_with_state_priors, reweight_outliers
@@ -119,13 +118,13 @@ def learn(
 
 
 def _check_arguments(
-    problem: Any,
-    points: Any,
-    validation: Any,
-    method: Any,
-    start: Any,
-    linear_solver: Any,
-    max_steps: Any,
+    problem: Problem,
+    points: object,
+    validation: object,
+    method: object,
+    start: object,
+    linear_solver: object,
+    max_steps: object,
 ) -> None:
     """Check the types of the arguments; `collocate` checks the counts of points."""
     check_problem("learn", problem)

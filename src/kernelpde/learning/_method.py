@@ -22,7 +22,7 @@ from kernelpde.errors import InputError
 from kernelpde.learning._optimizers import AbstractOptimizer
 from kernelpde.learning._outer import AbstractRegularizer
 from kernelpde.linear_solvers import LinearSolver
-from kernelpde.nonlinear import NonlinearSolver
+from kernelpde.nonlinear import AbstractNonlinearSolver
 from kernelpde.solution import check_linear_solver, check_solver
 
 
@@ -82,7 +82,7 @@ class Bilevel:
 
     optimizer: AbstractOptimizer | None = None
     regularizer: AbstractRegularizer | None = None
-    solver: NonlinearSolver | None = None
+    solver: AbstractNonlinearSolver | None = None
     tolerance: float = 1e-3
     multistart: bool = True
     final: FinalSolve = field(default_factory=FinalSolve)

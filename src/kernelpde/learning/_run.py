@@ -21,7 +21,7 @@ from kernelpde.learning._record import LearningHistory
 from kernelpde.learning._result import RESULTS
 from kernelpde.learning._starting import compare_after_inner_steps, compare_starts
 from kernelpde.learning._state import LearningState, init
-from kernelpde.learning._stationary_start import stationary_kernels, with_varying_lengthscales
+from kernelpde.learning._stationary_start import stationary_prior, with_varying_lengthscales
 from kernelpde.learning._step import step
 from kernelpde.learning._task import LearningOptions, LearningTask
 from kernelpde.linear_solvers import Automatic
@@ -152,7 +152,7 @@ def run_steps(
     stored = None if store is None else store.read()
     optimizer, tolerance = method.optimizer, method.tolerance
     compares_starts = options.multistart and previous is None
-    prior = stationary_kernels(problem.prior, point_sets) if compares_starts else None
+    prior = stationary_prior(problem.prior, point_sets) if compares_starts else None
     stationary_theta = None
     if prior is not None:
         single_start = replace(options, multistart=False)

@@ -35,7 +35,7 @@ def with_per_coordinate_lengthscales(problem: Problem, point_sets: tuple[PointSe
     return problem.with_prior(per_coordinate_lengthscales(problem.prior, extents))
 
 
-def stationary_kernels(prior: Prior, point_sets: tuple[PointSet, ...]) -> Prior | None:
+def stationary_prior(prior: Prior, point_sets: tuple[PointSet, ...]) -> Prior | None:
     """Replace each trainable Gibbs kernel by a Gaussian; return `None` if there is none."""
     if not any(_is_varying(node) for node in jax.tree.leaves(prior, is_leaf=_is_opaque)):
         return None
@@ -65,11 +65,11 @@ def with_varying_lengthscales(prior: Prior, stationary: Prior) -> Prior:
     return jax.tree.map(to_varying, prior, is_leaf=_is_opaque)
 
 
-def _is_varying(node: Any) -> bool:
+def _is_varying(node: object) -> bool:
     """Return whether this is a kernel with a trainable lengthscale that may vary."""
     return isinstance(node, Gibbs) and hasattr(node.lengthscale, "with_constant")
 
 
-def _is_opaque(node: Any) -> bool:
+def _is_opaque(node: object) -> bool:
     """Return whether tree traversal stops at this node, as for partially frozen kernels."""
     return _is_varying(node) or isinstance(node, Gaussian | Frozen)

@@ -18,7 +18,7 @@ from kernelpde.learning._record import LearningRecord
 from kernelpde.learning._starts import theta_reference, varying_prior, weak_prior
 from kernelpde.learning.validation import AbstractValidation, HeldOutRows, LearningPoints
 from kernelpde.linear_solvers import LinearSolver, SolverChoice, choose_solver
-from kernelpde.nonlinear import NonlinearSolver
+from kernelpde.nonlinear import AbstractNonlinearSolver
 from kernelpde.problem import (
     Conditions,
     DiscreteProblem,
@@ -44,7 +44,7 @@ class LearningOptions:
 
     validation: AbstractValidation
     regularizer: AbstractRegularizer | None
-    solver: NonlinearSolver
+    solver: AbstractNonlinearSolver
     linear_solver: LinearSolver
     seed: int = 0
     sampling: str = "halton"

@@ -20,9 +20,9 @@ from kernelpde.nonlinear._result import RUNNING as RUNNING
 from kernelpde.nonlinear._result import code_from_result as code_from_result
 from kernelpde.nonlinear._result import is_converged as is_converged
 from kernelpde.nonlinear._result import result_from_code as result_from_code
+from kernelpde.nonlinear._solvers import AbstractNonlinearSolver as AbstractNonlinearSolver
 from kernelpde.nonlinear._solvers import GaussNewton as GaussNewton
 from kernelpde.nonlinear._solvers import LevenbergMarquardt as LevenbergMarquardt
-from kernelpde.nonlinear._solvers import NonlinearSolver as NonlinearSolver
 from kernelpde.nonlinear._solvers import default_solver as default_solver
 from kernelpde.nonlinear._step import max_relative_change as max_relative_change
 from kernelpde.nonlinear._step import take_step as take_step

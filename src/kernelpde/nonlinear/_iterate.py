@@ -1,17 +1,11 @@
 """State of a Gauss-Newton iteration."""
 
-from typing import Any, TypeAlias
-
 import equinox as eqx
 import numpy as np
 from jaxtyping import Array, Float
 
+from kernelpde.nonlinear._solvers import Scalar
 from kernelpde.nonlinear._step import Iterate
-
-FloatScalar: TypeAlias = Any
-BoolScalar: TypeAlias = Any
-IntScalar: TypeAlias = Any
-"""Scalars of NumPy in the Python loop, and of JAX in `lax.while_loop`."""
 
 
 class EvaluatedIterate(eqx.Module):
@@ -40,18 +34,18 @@ class StepReport(eqx.Module):
     - `initial_misfit`, `misfit`, `condition_number`: as in `StepResult`.
     """
 
-    damping: FloatScalar
-    length: FloatScalar
-    accepted: BoolScalar
-    merit: FloatScalar
-    change: FloatScalar
-    nugget: FloatScalar
-    finite: BoolScalar
-    merit_decreased: BoolScalar
-    failure: IntScalar
-    initial_misfit: FloatScalar
-    misfit: FloatScalar
-    condition_number: FloatScalar
+    damping: Scalar
+    length: Scalar
+    accepted: Scalar
+    merit: Scalar
+    change: Scalar
+    nugget: Scalar
+    finite: Scalar
+    merit_decreased: Scalar
+    failure: Scalar
+    initial_misfit: Scalar
+    misfit: Scalar
+    condition_number: Scalar
 
 
 class IterationControl(eqx.Module):
@@ -74,17 +68,17 @@ class IterationControl(eqx.Module):
     """
 
     recent_changes: Float[Array | np.ndarray, "5"]
-    damping: FloatScalar
-    full_steps_left: IntScalar
-    halve_steps: BoolScalar
-    use_initial_merit_scale: BoolScalar
-    initial_misfit: FloatScalar
-    best_misfit: FloatScalar
-    merit: FloatScalar
-    condition_number: FloatScalar
-    refined: BoolScalar
-    steps: IntScalar
-    code: IntScalar
+    damping: Scalar
+    full_steps_left: Scalar
+    halve_steps: Scalar
+    use_initial_merit_scale: Scalar
+    initial_misfit: Scalar
+    best_misfit: Scalar
+    merit: Scalar
+    condition_number: Scalar
+    refined: Scalar
+    steps: Scalar
+    code: Scalar
 
 
 class IterationState(eqx.Module):
@@ -110,6 +104,6 @@ class IterationState(eqx.Module):
     control: IterationControl
 
     @property
-    def code(self) -> IntScalar:
+    def code(self) -> Scalar:
         """Result code, or `RUNNING`."""
         return self.control.code

@@ -17,16 +17,13 @@ from kernelpde.compiling import compiled
 from kernelpde.linear_solvers import RESULTS as LINEAR
 from kernelpde.nonlinear._discretization import SolveInputs
 from kernelpde.nonlinear._iterate import (
-    BoolScalar,
     EvaluatedIterate,
-    FloatScalar,
-    IntScalar,
     IterationControl,
     IterationState,
     StepReport,
 )
 from kernelpde.nonlinear._result import RESULTS, RUNNING, code_from_result
-from kernelpde.nonlinear._solvers import NonlinearSolver
+from kernelpde.nonlinear._solvers import AbstractNonlinearSolver, Scalar
 from kernelpde.nonlinear._step import StepResult, take_step, zero_iterate
 from kernelpde.problem import PointSet
 
@@ -62,7 +59,7 @@ _WINDOW = 5
 
 def initial_iteration(
     inputs: SolveInputs,
-    solver: NonlinearSolver,
+    solver: AbstractNonlinearSolver,
     jet_values: tuple[Float[Array, "_ _"], ...] | None = None,
 ) -> IterationState:
     """Return the iteration before its first step.
@@ -115,7 +112,7 @@ def initial_iteration(
     )
 
 
-def is_oscillating(changes: Float[Array | np.ndarray, " n"]) -> BoolScalar:
+def is_oscillating(changes: Float[Array | np.ndarray, " n"]) -> Scalar:
     """Return whether the iteration oscillates near a solution.
 
     True if the last three relative changes are small and none is smaller than the change two steps
@@ -129,12 +126,12 @@ def is_oscillating(changes: Float[Array | np.ndarray, " n"]) -> BoolScalar:
     return near_solution & (changes[-3:] > 0.95 * changes[-5:-2]).all()
 
 
-def _is_contracting(changes: Float[Array | np.ndarray, "5"]) -> BoolScalar:
+def _is_contracting(changes: Float[Array | np.ndarray, "5"]) -> Scalar:
     """Return whether the last two changes are small and decreasing."""
     return (changes[-1] < 0.9 * changes[-2]) & (changes[-2] <= _NEAR_SOLUTION_CHANGE)
 
 
-def is_fluctuating(changes: Float[Array | np.ndarray, "5"]) -> BoolScalar:
+def is_fluctuating(changes: Float[Array | np.ndarray, "5"]) -> Scalar:
     """Return whether the last changes are small, not monotone and no longer decreasing."""
     rises = (changes[1:] > 1.05 * changes[:-1]).sum()
     small = changes.max() <= _FLUCTUATION_CHANGE
@@ -144,10 +141,10 @@ def is_fluctuating(changes: Float[Array | np.ndarray, "5"]) -> BoolScalar:
 def _has_converged(
     last: StepReport,
     changes: Float[Array | np.ndarray, "5"],
-    full_steps_left: IntScalar,
-    stagnant: BoolScalar,
-    tolerance: FloatScalar,
-) -> tuple[BoolScalar, BoolScalar]:
+    full_steps_left: Scalar,
+    stagnant: Scalar,
+    tolerance: Scalar,
+) -> tuple[Scalar, Scalar]:
     """Return whether the iteration has converged, and whether rounding limits it.
 
     **Arguments:**
@@ -176,20 +173,20 @@ class _StepDecision(NamedTuple):
     """
 
     control: IterationControl
-    first: BoolScalar
-    accept: BoolScalar
-    is_best: BoolScalar
-    restore_best: BoolScalar
+    first: Scalar
+    accept: Scalar
+    is_best: Scalar
+    restore_best: Scalar
 
 
 def _decide_step(
     control: IterationControl,
     last: StepReport,
-    force_full_step: BoolScalar,
-    halved: BoolScalar,
-    noisy: BoolScalar,
-    solver: NonlinearSolver,
-    tolerance: FloatScalar,
+    force_full_step: Scalar,
+    halved: Scalar,
+    noisy: Scalar,
+    solver: AbstractNonlinearSolver,
+    tolerance: Scalar,
     np_: Any,
 ) -> _StepDecision:
     """Decide on a step without refinement."""
@@ -272,7 +269,7 @@ def _decide_refined_step(control: IterationControl, last: StepReport, np_: Any) 
 _T = TypeVar("_T")
 
 
-def _select_tree(condition: BoolScalar, if_true: _T, if_false: _T) -> _T:
+def _select_tree(condition: Scalar, if_true: _T, if_false: _T) -> _T:
     """Return one of two trees, leaf by leaf if the condition is traced."""
     if isinstance(condition, jax.Array):
         return jax.tree.map(lambda a, b: jnp.where(condition, a, b), if_true, if_false)
@@ -281,10 +278,10 @@ def _select_tree(condition: BoolScalar, if_true: _T, if_false: _T) -> _T:
 
 def advance_iteration(
     inputs: SolveInputs,
-    solver: NonlinearSolver,
+    solver: AbstractNonlinearSolver,
     iteration: IterationState,
-    sweeps: IntScalar,
-    tolerance: FloatScalar,
+    sweeps: Scalar,
+    tolerance: Scalar,
 ) -> IterationState:
     """Take one step, and decide whether and how to continue.
 
@@ -323,7 +320,9 @@ def advance_iteration(
     )
     last = _report_step(step, damping)
     last = last if traced else jax.device_get(last)
-    accepted = last.finite & (force_full_step | refining | solver.accept(last))
+    accepted = last.finite & (
+        force_full_step | refining | solver.accept(last.finite, last.merit_decreased)
+    )
     last = eqx.tree_at(lambda report: report.accepted, last, accepted)
     noisy = np_.stack([_has_noise(points, np_) for points in inputs.discrete.point_sets]).any()
     decision = _decide_step(control, last, force_full_step, halved, noisy, solver, tolerance, np_)
@@ -342,7 +341,7 @@ def advance_iteration(
     )
 
 
-def _has_noise(points: PointSet, np_: Any) -> BoolScalar:
+def _has_noise(points: PointSet, np_: Any) -> Scalar:
     """Return whether a condition has a row with noise and a nonzero weight."""
     noisy = np_.asarray(points.noise) > 0
     if points.quadrature is not None:
@@ -351,7 +350,7 @@ def _has_noise(points: PointSet, np_: Any) -> BoolScalar:
 
 
 @compiled
-def _report_step(step: StepResult, damping: FloatScalar) -> StepReport:
+def _report_step(step: StepResult, damping: Scalar) -> StepReport:
     failure = jnp.where(
         step.result == LINEAR.cg_not_converged,
         code_from_result(RESULTS.linear_solver_failed),

@@ -11,14 +11,13 @@ multipliers. It is small if the iteration converges fast, and GMRES then needs f
 """
 
 from collections.abc import Callable
-from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 from jax.scipy.sparse.linalg import gmres
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 
 from kernelpde.compiling import compiled
 from kernelpde.linear_solvers import AbstractLinearSolverState, split_tangents
@@ -26,7 +25,7 @@ from kernelpde.nonlinear._discretization import SolveInputs
 from kernelpde.nonlinear._iterate import IterationState
 from kernelpde.nonlinear._iteration import advance_iteration, initial_iteration
 from kernelpde.nonlinear._result import RESULTS, RUNNING, code_from_result, is_converged
-from kernelpde.nonlinear._solvers import NonlinearSolver
+from kernelpde.nonlinear._solvers import AbstractNonlinearSolver
 from kernelpde.problem import DiscreteProblem
 
 JetValues = tuple[Float[Array, "_ _"], ...]
@@ -45,7 +44,7 @@ _RESTART, _MAX_RESTARTS = 20, 10
 @compiled
 def solve_for_weights(
     inputs: SolveInputs,
-    solver: NonlinearSolver,
+    solver: AbstractNonlinearSolver,
     start: JetValues | None,
     tolerance: float,
     max_steps: int,
@@ -57,7 +56,7 @@ def solve_for_weights(
 
 def solve_for_jets(
     inputs: SolveInputs,
-    solver: NonlinearSolver,
+    solver: AbstractNonlinearSolver,
     start: JetValues | None,
     tolerance: float,
     max_steps: int,
@@ -69,7 +68,7 @@ def solve_for_jets(
 
 def _iterate_without_gradient(
     inputs: SolveInputs,
-    solver: NonlinearSolver,
+    solver: AbstractNonlinearSolver,
     start: JetValues | None,
     tolerance: float,
     max_steps: int,
@@ -109,7 +108,7 @@ def _implicit_weights(
 
 
 @_implicit_weights.def_jvp
-def _(primals: Any, tangents: Any) -> Any:
+def _(primals: PyTree, tangents: PyTree) -> PyTree:
     iteration = primals[2]
     return iteration.current.iterate.weights, _implicit_tangents(primals, tangents)[1]
 
@@ -126,7 +125,7 @@ def _implicit_jets(
 
 
 @_implicit_jets.def_jvp
-def _(primals: Any, tangents: Any) -> Any:
+def _(primals: PyTree, tangents: PyTree) -> PyTree:
     return _fixed_point(*primals[1:]), _implicit_tangents(primals, tangents)[0]
 
 
@@ -136,13 +135,13 @@ def _fixed_point(solver_state: AbstractLinearSolverState, iteration: IterationSt
     return iteration.current.iterate.jet_values
 
 
-def _implicit_tangents(primals: Any, tangents: Any) -> tuple[JetValues, Weights]:
+def _implicit_tangents(primals: PyTree, tangents: PyTree) -> tuple[JetValues, Weights]:
     """Return the tangents of jet values and weights by the implicit function theorem."""
     discrete, solver_state, iteration = primals
     primal, tangent, static = split_tangents(discrete, tangents[0])
     flat, unravel = ravel_pytree(_fixed_point(solver_state, iteration))
 
-    def step(jets: Float[Array, " n"], arrays: Any) -> tuple[Float[Array, " n"], Weights]:
+    def step(jets: Float[Array, " n"], arrays: PyTree) -> tuple[Float[Array, " n"], Weights]:
         discrete = eqx.combine(arrays, static)
         prior, system = discrete.prior, discrete.linearize(unravel(jets))
         linear_solution = solver_state.solve(prior, system)

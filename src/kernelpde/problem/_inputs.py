@@ -15,7 +15,7 @@ from kernelpde.checking import check_mapping
 from kernelpde.errors import InputError
 
 
-def _is_numeric(leaf: Any) -> bool:
+def _is_numeric(leaf: object) -> bool:
     return isinstance(leaf, float | complex | np.ndarray | np.generic | jax.Array)
 
 

@@ -17,9 +17,9 @@ from kernelpde.linear_solvers import LinearSolver
 from kernelpde.nonlinear import (
     RESULTS,
     RUNNING,
+    AbstractNonlinearSolver,
     Discretization,
     IterationState,
-    NonlinearSolver,
     Points,
     advance_iteration,
     code_from_result,
@@ -49,7 +49,7 @@ def solve(
     start: Start | tuple[Array, ...] | None = None,
     seed: int = 0,
     sampling: str = "halton",
-    solver: NonlinearSolver | None = None,
+    solver: AbstractNonlinearSolver | None = None,
     linear_solver: LinearSolver | None = None,
     max_steps: int = 50,
     throw: bool = True,
@@ -85,7 +85,7 @@ def solve(
 def _solve_discretized(
     discretization: Discretization,
     start: Start | tuple[Array, ...] | None,
-    solver: NonlinearSolver,
+    solver: AbstractNonlinearSolver,
     max_steps: int,
     throw: bool,
     callback: Callable[[SolveRecord], None] | None,
@@ -117,7 +117,7 @@ def _raise_if_not_converged(solution: Solution) -> Solution:
 def _solve_eagerly(
     discretization: Discretization,
     start: tuple[Float[Array, "_ _"], ...] | None,
-    solver: NonlinearSolver,
+    solver: AbstractNonlinearSolver,
     max_steps: int,
     callback: Callable[[SolveRecord], None] | None,
 ) -> tuple[Solution, bool]:
@@ -180,7 +180,7 @@ def _solve_eagerly(
 def _solve_traced(
     discretization: Discretization,
     start: tuple[Float[Array, "_ _"], ...] | None,
-    solver: NonlinearSolver,
+    solver: AbstractNonlinearSolver,
     max_steps: int,
     throw: bool,
 ) -> Solution:

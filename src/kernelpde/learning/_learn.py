@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 from kernelpde.checking import check_instance, check_integer, check_mapping
 from kernelpde.learning._inverse import learn_with_state_priors, reweight_outliers
@@ -121,7 +122,7 @@ def _check_arguments(
     problem: Problem,
     points: object,
     validation: object,
-    method: object,
+    method: Any,
     start: object,
     linear_solver: object,
     max_steps: object,

@@ -28,7 +28,7 @@ from kernelpde.learning import (
     learn,
     paper_adam,
 )
-from kernelpde.linear_solvers import Automatic
+from kernelpde.linear_solvers import LEARNING_NUGGET, Automatic
 from kernelpde.nonlinear import GaussNewton, LevenbergMarquardt
 from kernelpde.problem import load_kernels
 from kernelpde.progress import Callback, JSONLines, Logging, combine
@@ -247,12 +247,13 @@ def _run_learn(
         name: count * example.training.get(name, 1) // max(example.points.get(name, 1), 1)
         for name, count in counts.items()
     }
+    nugget = max(LEARNING_NUGGET, linear_solver.nugget)
     return learn(
         example.problem,
         training,
         validation=validation,
         method=method,
-        linear_solver=Automatic(nugget=max(1e-10, linear_solver.nugget), refinement_sweeps=0),
+        linear_solver=Automatic(nugget=nugget, refinement_sweeps=0),
         seed=job.seed,
         sampling=settings["sampling"],
         max_steps=job.max_steps,

@@ -11,13 +11,14 @@ import numpy as np
 from kernelpde.checking import did_you_mean
 from kernelpde.errors import InputError, KernelPDEError
 from kernelpde.gallery import EXAMPLES, Example
+from kernelpde.linear_solvers import DEFAULT_NUGGET
 from kernelpde.problem import Problem, problem_grid
 
 _OPTIONAL = {
     "points": {},
     "training": None,
     "sampling": "halton",
-    "nugget": 1e-12,
+    "nugget": DEFAULT_NUGGET,
     "references": {},
     "parameters": {},
     "windows": 1,

@@ -11,6 +11,7 @@ from jaxtyping import Array, Float
 
 from kernelpde.checking import check_instance, check_integer, check_real
 from kernelpde.evolve import Evolution
+from kernelpde.linear_solvers import DEFAULT_NUGGET
 from kernelpde.problem import Problem
 from kernelpde.solution import Solution, check_solution
 
@@ -50,7 +51,7 @@ class Example:
     training: Mapping[str, int]
     sampling: str = "uniform"
     parameters: Mapping[str, float] = dataclasses.field(default_factory=dict)
-    nugget: float = 1e-12
+    nugget: float = DEFAULT_NUGGET
     group: str = "the paper and more"
     small: Mapping[str, int] = dataclasses.field(default_factory=dict)
     bound: float = 1.0

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from kernelpde.gallery._example import Example
+from kernelpde.linear_solvers import DEFAULT_NUGGET
 
 _PAGES = Path(__file__).parent / "pages"
 
@@ -88,7 +89,7 @@ def page(name: str) -> Callable[[], Example]:
             getattr(module, "training", module.points),
             "halton",
             getattr(module, "parameters", {}),
-            getattr(module, "nugget", 1e-12),
+            getattr(module, "nugget", DEFAULT_NUGGET),
             heading.group,
             small,
             bound,

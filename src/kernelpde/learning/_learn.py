@@ -17,7 +17,7 @@ from kernelpde.learning.validation import (
     data_conditions,
     default_validation,
 )
-from kernelpde.linear_solvers import Automatic, LinearSolver
+from kernelpde.linear_solvers import LEARNING_NUGGET, Automatic, LinearSolver
 from kernelpde.nonlinear import Points, default_solver
 from kernelpde.precision import require_float64
 from kernelpde.problem import Problem
@@ -98,7 +98,7 @@ def learn(
         max_steps = 80 if data_conditions(problem) else 30
     if not isinstance(points, tuple):
         points = problem.collocate(points, seed=seed, sampling=sampling)
-    linear_solver = linear_solver or Automatic(nugget=1e-10, refinement_sweeps=0)
+    linear_solver = linear_solver or Automatic(nugget=LEARNING_NUGGET, refinement_sweeps=0)
     if validation is None:
         validation = default_validation(problem, points, linear_solver)
     problem = problem.with_field_scales(points)

@@ -33,6 +33,8 @@ from kernelpde.linear_solvers._local import NeighborGroups as NeighborGroups
 from kernelpde.linear_solvers._low_rank import LowRank as LowRank
 from kernelpde.linear_solvers._low_rank import LowRankState as LowRankState
 from kernelpde.linear_solvers._metric import ScaledCoordinates as ScaledCoordinates
+from kernelpde.linear_solvers._nugget import DEFAULT_NUGGET as DEFAULT_NUGGET
+from kernelpde.linear_solvers._nugget import LEARNING_NUGGET as LEARNING_NUGGET
 from kernelpde.linear_solvers._ordering import Level as Level
 from kernelpde.linear_solvers._ordering import levels as levels
 from kernelpde.linear_solvers._protocol import AbstractLinearSolution as AbstractLinearSolution

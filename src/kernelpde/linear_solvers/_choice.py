@@ -13,6 +13,7 @@ from kernelpde.functionals import flatten_mesh
 from kernelpde.linear_solvers._cost import dense_cost, format_duration, low_rank_cost
 from kernelpde.linear_solvers._dense import Dense, DenseState
 from kernelpde.linear_solvers._low_rank import MIN_ROWS_PER_FUNCTIONAL, LowRank, LowRankState
+from kernelpde.linear_solvers._nugget import DEFAULT_NUGGET, MAX_NUGGET
 from kernelpde.linear_solvers._protocol import AbstractLinearSolver, AbstractLinearSolverState
 from kernelpde.linear_solvers._sparse import Sparse
 from kernelpde.problem import DiscreteProblem
@@ -48,8 +49,8 @@ class Automatic(AbstractLinearSolver):
 
     capabilities: ClassVar[frozenset[str]] = frozenset({"folds", "left out", "covariance"})
 
-    nugget: float = 1e-12
-    max_nugget: float = 1e-6
+    nugget: float = DEFAULT_NUGGET
+    max_nugget: float = MAX_NUGGET
     refinement_sweeps: int = eqx.field(static=True, default=2)
     mesh: Mesh | None = eqx.field(static=True, default=None, repr=False, converter=flatten_mesh)
     dense_rows: int = eqx.field(static=True, default=DENSE_ROWS, repr=False)

@@ -21,6 +21,7 @@ from kernelpde.functionals import (
 from kernelpde.linear_solvers._cost import Cost, dense_cost, max_dense_rows
 from kernelpde.linear_solvers._dense_factor import DenseFactor, factorize
 from kernelpde.linear_solvers._leave_one_out import DenseLeaveOneOut
+from kernelpde.linear_solvers._nugget import DEFAULT_NUGGET, MAX_NUGGET
 from kernelpde.linear_solvers._protocol import (
     AbstractLinearSolution,
     AbstractLinearSolver,
@@ -55,8 +56,8 @@ class Dense(AbstractLinearSolver):
     capabilities: ClassVar[frozenset[str]] = frozenset({"folds", "left out", "covariance"})
     mesh: ClassVar[None] = None
 
-    nugget: float = 1e-12
-    max_nugget: float = 1e-6
+    nugget: float = DEFAULT_NUGGET
+    max_nugget: float = MAX_NUGGET
     refinement_sweeps: int = eqx.field(static=True, default=2)
 
     def __check_init__(self):

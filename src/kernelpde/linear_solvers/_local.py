@@ -19,9 +19,9 @@ from kernelpde.errors import InputError
 from kernelpde.functionals import Functionals, Prior, Term, evaluate_jets
 from kernelpde.linear_solvers._factor import map_groups, small_factor, small_gram, small_solve
 from kernelpde.linear_solvers._metric import ScaledCoordinates
-from kernelpde.linear_solvers._padding import pad_indices
 from kernelpde.linear_solvers._supernodes import split_cells
 from kernelpde.linear_solvers._trees import make_tree, neighbors_within
+from kernelpde.linear_solvers._zero_rows import pad_indices
 
 _NEIGHBOR_MULTIPLE = 64
 """Numbers of neighbors are padded to multiples of this number, which limits the number of compiled

@@ -45,6 +45,7 @@ from kernelpde.linear_solvers._cost import Cost, low_rank_cost
 from kernelpde.linear_solvers._dense_factor import DenseFactor, factorize
 from kernelpde.linear_solvers._inducing import InducingFunctionals, select_inducing
 from kernelpde.linear_solvers._leave_one_out import LowRankLeaveOneOut
+from kernelpde.linear_solvers._nugget import DEFAULT_NUGGET, MAX_NUGGET
 from kernelpde.linear_solvers._nystrom import LowRankFactors, NystromFactor
 from kernelpde.linear_solvers._products import CrossCovariance, diagonal_and_shift
 from kernelpde.linear_solvers._protocol import (
@@ -97,8 +98,8 @@ class LowRank(AbstractLinearSolver):
 
     capabilities: ClassVar[frozenset[str]] = frozenset({"left out", "covariance"})
 
-    nugget: float = 1e-12
-    max_nugget: float = 1e-6
+    nugget: float = DEFAULT_NUGGET
+    max_nugget: float = MAX_NUGGET
     tolerance: float | None = None
     max_rank: int = eqx.field(static=True, default=2048)
     mesh: Mesh | None = eqx.field(static=True, default=None, repr=False, converter=flatten_mesh)

@@ -18,7 +18,7 @@ from kernelpde.functionals import (
     num_groups,
     sum_groups,
 )
-from kernelpde.linear_solvers._padding import pad_functionals
+from kernelpde.linear_solvers._zero_rows import pad_functionals
 from kernelpde.problem import LinearSystem
 
 

@@ -33,7 +33,7 @@ from kernelpde.linear_solvers._cost import Cost
 from kernelpde.linear_solvers._factor import Factor, factorize_sparse, precision_times
 from kernelpde.linear_solvers._local import LocalExpansion, group_neighbors
 from kernelpde.linear_solvers._metric import ScaledCoordinates
-from kernelpde.linear_solvers._padding import pad_functionals
+from kernelpde.linear_solvers._nugget import DEFAULT_NUGGET, MAX_NUGGET
 from kernelpde.linear_solvers._products import diagonal_and_shift
 from kernelpde.linear_solvers._protocol import (
     AbstractLinearSolver,
@@ -46,6 +46,7 @@ from kernelpde.linear_solvers._result import RESULTS
 from kernelpde.linear_solvers._sparse_order import collect_functionals, order_rows
 from kernelpde.linear_solvers._sparse_solution import SparseSolution
 from kernelpde.linear_solvers._supernodes import Pattern, make_pattern
+from kernelpde.linear_solvers._zero_rows import pad_functionals
 from kernelpde.memory import require_bytes
 from kernelpde.problem import Conditions, DiscreteProblem, LinearSystem
 
@@ -83,8 +84,8 @@ class Sparse(AbstractLinearSolver):
     ```
     """
 
-    nugget: float = 1e-12
-    max_nugget: float = 1e-6
+    nugget: float = DEFAULT_NUGGET
+    max_nugget: float = MAX_NUGGET
     radius: float = eqx.field(static=True, default=5.0)
     preconditioner_radius: float = eqx.field(static=True, default=5.0)
     jitter: float = eqx.field(static=True, default=1e-13)

@@ -15,8 +15,8 @@ from jax.sharding import Mesh
 from jaxtyping import Array, Float, Int
 
 from kernelpde.linear_solvers._ordering import Level
-from kernelpde.linear_solvers._padding import pad_indices
 from kernelpde.linear_solvers._trees import make_tree, nearest_distances
+from kernelpde.linear_solvers._zero_rows import pad_indices
 
 _MAX_COLUMNS = 32
 """Maximum number of columns of a supernode."""

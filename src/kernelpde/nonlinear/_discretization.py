@@ -13,6 +13,7 @@ from kernelpde.compiling import MAX_PADDED_ROWS, is_traced
 from kernelpde.errors import InputError
 from kernelpde.functionals import Functionals, Prior
 from kernelpde.linear_solvers import (
+    LEARNING_NUGGET,
     AbstractLinearSolverState,
     Automatic,
     LinearSolver,
@@ -169,8 +170,8 @@ def discretize(
     return discretize_at(problem, point_sets, linear_solver, seed)
 
 
-_MAX_NOISY_NUGGET, _NUGGET_FRACTION = 1e-10, 0.01
-"""Nugget of problems with noisy data, and its maximum relative to the variance of the noise. A
+_NUGGET_FRACTION = 0.01
+"""Maximum of the nugget of problems with noisy data, relative to the variance of the noise. A
 larger nugget acts as additional noise; with a smaller one the iteration oscillates."""
 
 
@@ -191,7 +192,7 @@ def _default_linear_solver(problem: Problem, point_sets: tuple[PointSet, ...]) -
     ]
     if not nuggets:
         return Automatic()
-    return Automatic(nugget=max(Automatic().nugget, min([_MAX_NOISY_NUGGET, *nuggets])))
+    return Automatic(nugget=max(Automatic().nugget, min([LEARNING_NUGGET, *nuggets])))
 
 
 def discretize_at(

@@ -6,8 +6,6 @@ Other packages may import all names below.
 """
 
 from kernelpde.problem._condition import Condition as Condition
-from kernelpde.problem._condition import LearnedNoise as LearnedNoise
-from kernelpde.problem._condition import StudentT as StudentT
 from kernelpde.problem._discrete import Conditions as Conditions
 from kernelpde.problem._discrete import DiscreteCondition as DiscreteCondition
 from kernelpde.problem._discrete import DiscreteProblem as DiscreteProblem
@@ -30,6 +28,8 @@ from kernelpde.problem._initial_check import (
 )
 from kernelpde.problem._integral import integral as integral
 from kernelpde.problem._linear_system import LinearSystem as LinearSystem
+from kernelpde.problem._noise import LearnedNoise as LearnedNoise
+from kernelpde.problem._noise import StudentT as StudentT
 from kernelpde.problem._parameters_as_inputs import parameters_as_inputs as parameters_as_inputs
 from kernelpde.problem._persistence import check_structure as check_structure
 from kernelpde.problem._persistence import kernel_arrays as kernel_arrays

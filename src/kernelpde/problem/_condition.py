@@ -13,7 +13,6 @@ from kernelpde.checking import (
     check_callable,
     check_finite,
     check_mapping,
-    check_real,
     format_names,
     input_error,
     require,
@@ -21,61 +20,11 @@ from kernelpde.checking import (
 )
 from kernelpde.errors import InputError
 from kernelpde.geometry import AbstractDomain, AbstractRegion, Averages, PointCloud
+from kernelpde.problem._noise import LearnedNoise, StudentT
 
 _REQUIRES_POINTS = (
     "requires user-supplied points. Pass an array of points or a PointCloud instead of a region."
 )
-
-
-@dataclass(frozen=True)
-class LearnedNoise:
-    """A standard deviation of noise that `learn` estimates together with the kernels.
-
-    **Arguments:**
-
-    - `initial`: initial value. `solve` uses it unchanged.
-
-    **Example:**
-
-    ```python
-    >>> noise = kp.LearnedNoise(0.1)
-    >>> unsure = kp.Condition("data", [[0.5]], lambda x, u: u.value - 0.2, noise=noise)
-    ```
-    """
-
-    initial: float
-
-    def __post_init__(self):
-        check_real("LearnedNoise", "initial", self.initial, greater_than=0)
-
-
-@dataclass(frozen=True, eq=False)
-class StudentT:
-    """Student's t noise, for data with outliers. Its tails are heavier than Gaussian.
-
-    **Arguments:**
-
-    - `scale`: approximate standard deviation of data that are not outliers, one number or one per
-      point.
-    - `df`: degrees of freedom. Fewer degrees of freedom give heavier tails.
-
-    **Example:**
-
-    ```python
-    >>> robust = kp.StudentT(0.01)  # as `noise` of a condition with data, some of which are wrong
-    ```
-    """
-
-    scale: Numbers
-    df: float = 4.0
-
-    def __post_init__(self):
-        scale = to_float_array("StudentT", "scale", self.scale)
-        is_scale = scale.ndim <= 1 and np.isfinite(scale).all() and (scale > 0).all()
-        expected = "positive, one number or one per point"
-        require(bool(is_scale), "StudentT", "scale", expected, self.scale)
-        object.__setattr__(self, "scale", scale)
-        check_real("StudentT", "df", self.df, greater_than=0)
 
 
 @dataclass(frozen=True, eq=False, init=False)

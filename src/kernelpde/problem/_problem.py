@@ -33,7 +33,7 @@ from kernelpde.problem._checks import (
     check_mixing,
     common_space,
 )
-from kernelpde.problem._condition import Condition, LearnedNoise
+from kernelpde.problem._condition import Condition
 from kernelpde.problem._discrete import DiscreteCondition, DiscreteProblem
 from kernelpde.problem._equation import ResidualTracer
 from kernelpde.problem._field_scales import coordinate_extents, field_exponents
@@ -45,6 +45,7 @@ from kernelpde.problem._fields import (
     traced_functions,
 )
 from kernelpde.problem._inputs import Inputs
+from kernelpde.problem._noise import LearnedNoise
 from kernelpde.problem._point_set import PointSet, draw_point_set
 from kernelpde.problem._residual import trace_residual
 from kernelpde.problem._smoothness import check_smooth

@@ -1,4 +1,7 @@
-"""Messages for errors in user-defined residuals."""
+"""Messages for exceptions inside user-defined residuals, and for indices out of range.
+
+`_equation.py` checks the arguments and the result of a residual.
+"""
 
 import inspect
 from collections.abc import Callable

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+import equinox as eqx
 import jax
 import jax.core
 import jax.numpy as jnp
@@ -14,7 +15,13 @@ from kernelpde.compiling import padded_size, pointwise
 from kernelpde.errors import InputError
 from kernelpde.functionals import Term
 from kernelpde.geometry import AbstractRegion, as_patches
-from kernelpde.problem import PointSet, Problem, Residual, coordinate_extents
+from kernelpde.problem import (
+    DiscreteCondition,
+    PointSet,
+    Problem,
+    Residual,
+    coordinate_extents,
+)
 
 MAX_TEST_RESIDUAL = 0.05
 """Relative residual at test points above which a solution is not marked as converged.
@@ -56,65 +63,87 @@ def compute_test_residuals(
     - `evaluate_jets`: evaluates jet entries of the solution at points.
     - `seed`: seed of the collocation points.
     """
-    test_sets = {
-        condition.name: test_set
-        for condition, points in zip(problem.conditions, point_sets, strict=True)
-        if (test_set := _draw_test_points(problem, condition.name, points, seed)) is not None
+    conditions = {
+        condition.name: DiscreteCondition(problem.residuals[index], test_points)
+        for index, condition in enumerate(problem.conditions)
+        if (test_points := _draw_test_points(problem, condition.name, point_sets[index], seed))
+        is not None
     }
     undefined: dict[str, float | Array | None] = {c.name: None for c in problem.conditions}
-    if not test_sets:
+    if not conditions:
         return undefined
-    residuals = [problem.residuals[problem.condition_index(name)] for name in test_sets]
-    terms = {d for residual in residuals for term in residual.terms for d in term.derivatives}
+    terms = {d for c in conditions.values() for term in c.terms for d in term.derivatives}
     values = {Term(d.field, (problem.frame.multi_index(),)) for d in terms if d.node_index is None}
     derivatives = tuple(sorted(terms | values))
+    test_sets = [condition.point_set for condition in conditions.values()]
     padded, jet_values = _evaluate_at_test_points(evaluate_jets, derivatives, test_sets)
     np_ = jnp if isinstance(padded, jax.core.Tracer) else np
     # Derivatives are scaled by the local point spacing, so that graded regions count equally.
     orders = np.array([derivative.order for derivative in derivatives])
-    regions = {condition.name: condition.region for condition in problem.conditions}
+    regions = [problem.conditions[problem.condition_index(name)].region for name in conditions]
     scales = [
-        _point_spacing(regions[name], np.asarray(points.points))[:, None] ** orders
-        for name, points in test_sets.items()
+        _point_spacing(region, np.asarray(points.points))[:, None] ** orders
+        for region, points in zip(regions, test_sets, strict=True)
     ]
-    scaled = [values * scale for values, scale in zip(jet_values, scales, strict=True)]
-    magnitudes = np_.abs(np_.concatenate(scaled))
-    extents = coordinate_extents(list(test_sets.values()))
+    extents = coordinate_extents(test_sets)
     floor = _derivative_floor(derivatives, extents, padded)
+    magnitudes = np_.abs(np_.concatenate(jet_values) * np.concatenate(scales))
     magnitudes = np_.maximum(magnitudes, np.concatenate(scales) * floor)
-    # A term of a residual is a sum of derivatives; the matrices select them.
-    selections = [
-        np.array([[d in term.derivatives for term in residual.terms] for d in derivatives], float)
-        for residual in residuals
-    ]
-    relative = _relative_residuals(
-        tuple(residuals),
-        tuple(test_sets.values()),
-        tuple(to_array(v @ s) for v, s in zip(jet_values, selections, strict=True)),
-        tuple(to_array(c @ s / s.sum(axis=0)) for c, s in zip(scales, selections, strict=True)),
-        tuple(to_array(np_.sqrt(((magnitudes @ s) ** 2).mean(axis=0))) for s in selections),
-    )
+    tests = []
+    for condition, values, scale in zip(conditions.values(), jet_values, scales, strict=True):
+        # A term of a residual is a sum of derivatives; the matrix selects them.
+        selection = np.array(
+            [[d in term.derivatives for term in condition.terms] for d in derivatives], float
+        )
+        tests.append(
+            _TestValues(
+                condition,
+                to_array(values @ selection),
+                to_array(scale @ selection / selection.sum(axis=0)),
+                to_array(np_.sqrt(((magnitudes @ selection) ** 2).mean(axis=0))),
+            )
+        )
+    relative = _relative_residuals(tuple(tests))
     relative = np.asarray(relative).tolist() if np_ is np else list(relative)
-    return {**undefined, **dict(zip(test_sets, relative, strict=True))}
+    return {**undefined, **dict(zip(conditions, relative, strict=True))}
+
+
+class _TestValues(eqx.Module):
+    """A condition at its test points, with the values of its terms.
+
+    **Attributes:**
+
+    - `condition`: condition at its test points.
+    - `jet_values`: values of the terms.
+    - `scales`: scales of the terms by the local point spacing.
+    - `magnitudes`: root mean square of each term over the test points of all conditions.
+    """
+
+    condition: DiscreteCondition
+    jet_values: Float[Array, "N T"]
+    scales: Float[Array, "N T"]
+    magnitudes: Float[Array, " T"]
 
 
 def _evaluate_at_test_points(
     evaluate_jets: Callable[[tuple[Term, ...], np.ndarray], Array],
     derivatives: tuple[Term, ...],
-    test_sets: dict[str, PointSet],
+    test_sets: list[PointSet],
 ) -> tuple[Array | np.ndarray, list[Array | np.ndarray]]:
     """Evaluate derivatives at padded test points, and split the values by set.
 
     Padding repeats points up to sizes that share programs.
     """
-    points = [np.asarray(test_set.points) for test_set in test_sets.values()]
-    sizes = [padded_size(len(p)) for p in points]
-    padded = [np.resize(p, (size, p.shape[1])) for p, size in zip(points, sizes, strict=True)]
+    padded, ranges, start = [], [], 0
+    for test_set in test_sets:
+        points = np.asarray(test_set.points)
+        size = padded_size(len(points))
+        padded.append(np.resize(points, (size, points.shape[1])))
+        ranges.append(slice(start, start + len(points)))
+        start += size
     values = evaluate_jets(derivatives, np.concatenate(padded))
     values = values if isinstance(values, jax.core.Tracer) else np.asarray(values)
-    starts = np.cumsum([0, *sizes[:-1]])
-    chunks = [values[start : start + len(p)] for start, p in zip(starts, points, strict=True)]
-    return values, chunks
+    return values, [values[rows] for rows in ranges]
 
 
 def _derivative_floor(
@@ -185,38 +214,32 @@ def midpoints(residual: Residual, points: PointSet) -> PointSet | None:
 
 
 @pointwise
-def _relative_residuals(
-    residuals: tuple[Residual, ...],
-    point_sets: tuple[PointSet, ...],
-    jet_values: tuple[Float[Array, "_ _"], ...],
-    term_scales: tuple[Float[Array, "_ _"], ...],
-    magnitudes: tuple[Float[Array, " _"], ...],
-) -> Float[Array, " C"]:
+def _relative_residuals(tests: tuple[_TestValues, ...]) -> Float[Array, " C"]:
     """Return the residual of each condition relative to the magnitude of its terms."""
+    return jnp.stack([_relative_residual(test) for test in tests])
+
+
+def _relative_residual(test: _TestValues) -> Float[Array, ""]:
+    residual, points = test.condition.residual, test.condition.point_set
+
+    def at_point(point, normal, datum, jet):
+        value, jacobian = residual.value_and_jacobian(point, normal, datum, tuple(jet))
+        zero = tuple(jnp.zeros_like(jet))
+        return value, jacobian, residual.value_and_jacobian(point, normal, datum, zero)[0]
 
     def rms(values: Array) -> Array:
         return jnp.sqrt(jnp.mean(values**2, axis=0))
 
-    relative = []
-    arguments = zip(residuals, point_sets, jet_values, term_scales, magnitudes, strict=True)
-    for residual, points, values, scale, magnitude in arguments:
-
-        def at_point(point, normal, datum, jet, residual=residual):
-            value, jacobian = residual.value_and_jacobian(point, normal, datum, tuple(jet))
-            zero = tuple(jnp.zeros_like(jet))
-            return value, jacobian, residual.value_and_jacobian(point, normal, datum, zero)[0]
-
-        axes = (0, None if points.normals is None else 0, 0, 0)
-        value, jacobian, at_zero = jax.vmap(at_point, in_axes=axes)(
-            points.points, points.normals, points.data, values
-        )
-        # Rows with integrals are sums over points.
-        rows = (points.rows_per_equation, points.num_nodes)
-        value, at_zero = (array.reshape(*rows, -1).sum(axis=1) for array in (value, at_zero))
-        jacobian = jnp.abs(jacobian / scale[:, None, :])
-        jacobian = jacobian.reshape(*rows, *jacobian.shape[1:]).sum(axis=1)
-        # A residual that is infinite at u = 0 provides no magnitude there.
-        constant = rms(jnp.where(jnp.isfinite(at_zero), at_zero, 0.0))
-        terms = constant + rms(jacobian) @ magnitude
-        relative.append(jnp.max(rms(value) / jnp.maximum(terms, 1e-300)))
-    return jnp.stack(relative)
+    axes = (0, None if points.normals is None else 0, 0, 0)
+    value, jacobian, at_zero = jax.vmap(at_point, in_axes=axes)(
+        points.points, points.normals, points.data, test.jet_values
+    )
+    # Rows with integrals are sums over points.
+    rows = (points.rows_per_equation, points.num_nodes)
+    value, at_zero = (array.reshape(*rows, -1).sum(axis=1) for array in (value, at_zero))
+    jacobian = jnp.abs(jacobian / test.scales[:, None, :])
+    jacobian = jacobian.reshape(*rows, *jacobian.shape[1:]).sum(axis=1)
+    # A residual that is infinite at u = 0 provides no magnitude there.
+    constant = rms(jnp.where(jnp.isfinite(at_zero), at_zero, 0.0))
+    terms = constant + rms(jacobian) @ test.magnitudes
+    return jnp.max(rms(value) / jnp.maximum(terms, 1e-300))

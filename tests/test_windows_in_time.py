@@ -132,7 +132,7 @@ def test_kernels_saved_and_applied_to_another_initial_condition(tmp_path):
     one = gray_scott(1.0).problem.with_kernels(kernels)
     kp.save_kernels(path, one)
     other = kp.load_kernels(path, gray_scott(0.3, "gray-scott-b").problem)
-    for a, b in zip(one.kernels, other.kernels, strict=True):
+    for a, b in zip(one.prior.kernels, other.prior.kernels, strict=True):
         np.testing.assert_array_equal(a.log_lengthscale, b.log_lengthscale)
     assert other.conditions[2].residual.modes == ((-1, 4), (1, 5))
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from math import log
+from typing import Any
 
 import jax
 import numpy as np
@@ -51,7 +52,7 @@ def _unfreeze(tree: PyTree) -> PyTree:
     return unfrozen
 
 
-def all_parameters(tree: PyTree) -> dict[str, np.ndarray]:
+def all_parameters(tree: PyTree) -> dict[str, Any]:
     """Return all parameters of kernels by name, including frozen ones."""
     return hyperparameters(_unfreeze(tree))
 

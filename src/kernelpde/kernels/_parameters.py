@@ -7,7 +7,7 @@ kernel are its inexact array leaves.
 
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import equinox as eqx
 import jax
@@ -95,7 +95,7 @@ def trace_user_function(kernel: _T, name: str, dimension: int, num_points: int =
     return kernel
 
 
-def hyperparameters(tree: PyTree) -> dict[str, np.ndarray]:
+def hyperparameters(tree: PyTree) -> dict[str, Any]:
     """Return all hyperparameters by dotted name, positive ones as the positive number.
 
     **Arguments:**

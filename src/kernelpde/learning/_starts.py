@@ -162,7 +162,7 @@ def _name_mask(theta_map: ThetaMap, name: str) -> np.ndarray:
 
 
 def _field_mask(theta_map: ThetaMap, fields: tuple[int, ...]) -> np.ndarray:
-    return _mask(theta_map, lambda path: len(path) > 2 and getattr(path[1], "idx", None) in fields)
+    return _mask(theta_map, lambda path: len(path) > 3 and getattr(path[2], "idx", None) in fields)
 
 
 def _noise_mask(theta_map: ThetaMap) -> np.ndarray:

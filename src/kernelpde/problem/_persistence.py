@@ -206,6 +206,6 @@ def unscaled_prior(problem: Problem) -> Prior:
 
 
 def _name(path) -> str:
-    """Return the name of a hyperparameter, which begins with the index of its field."""
+    """Return the name of a hyperparameter, which starts with the index of its field."""
     name = ".".join(str(getattr(key, "name", getattr(key, "idx", key))) for key in path)
     return name.removeprefix("kernels.")

@@ -110,7 +110,7 @@ def mistakes(quick: bool) -> Iterator[Row]:
 
 def resume(quick: bool) -> Iterator[Row]:
     sys.path.insert(0, str(ROOT / "tests"))
-    killed_many_times = import_module("test_resume").test_killed_many_times
+    killed_many_times = import_module("test_runs_go_on").test_killed_many_times
 
     kills = 3 if quick else 20
     with tempfile.TemporaryDirectory() as folder:

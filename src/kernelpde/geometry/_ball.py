@@ -4,7 +4,6 @@ from functools import partial
 from math import gamma, pi
 
 import numpy as np
-from scipy.special import ndtri
 
 from kernelpde.checking import check_real, require, to_float_array
 from kernelpde.geometry._domain import AbstractDomain
@@ -81,5 +80,7 @@ def _unit_vectors(unit: np.ndarray, dimension: int) -> np.ndarray:
         height, angle = 2 * unit[:, 0] - 1, 2 * pi * unit[:, 1]
         width = np.sqrt(1 - height**2)
         return np.stack([width * np.cos(angle), width * np.sin(angle), height], axis=1)
+    from scipy.special import ndtri
+
     normal = ndtri(np.clip(unit, 1e-15, 1 - 1e-15))
     return normal / np.linalg.norm(normal, axis=1, keepdims=True)

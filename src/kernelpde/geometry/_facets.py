@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
-from scipy.spatial import KDTree
 
 from kernelpde.geometry._curved import curved_points
 from kernelpde.geometry._graded import morton_index
@@ -199,9 +199,11 @@ class Facets:
         return self.corners.mean(axis=1)
 
     @cached_property
-    def _tree(self) -> tuple[KDTree, float]:
+    def _tree(self) -> tuple[Any, float]:
         """Search tree of the facet centers, and maximum distance of a corner from its center."""
         radii = np.linalg.norm(self.corners - self._centers[:, None], axis=2)
+        from scipy.spatial import KDTree
+
         return KDTree(self._centers), float(radii.max())
 
     def distances(self, points: Points) -> Float[np.ndarray, " n"]:

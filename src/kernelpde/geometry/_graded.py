@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
-from scipy.spatial import KDTree
 
 from kernelpde.geometry._sampling import Chart, Points
 from kernelpde.geometry._size_field import SizeField
@@ -79,6 +78,8 @@ def thin(points: Points, sizes: Float[np.ndarray, " n"], count: int) -> Int[np.n
     if total <= count:
         return np.arange(total)
     num_neighbors = min(total, 4 * OVERSAMPLING)
+    from scipy.spatial import KDTree
+
     distances, indices = map(np.asarray, KDTree(points).query(points, k=num_neighbors))
     # An estimate of the spacing after elimination, relative to the sizes.
     reach = 2.0 * np.median(distances[:, min(num_neighbors - 1, total // count)] / sizes)

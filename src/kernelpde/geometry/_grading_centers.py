@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
-from scipy.spatial import KDTree
 
 from kernelpde.geometry._facets import Facets
 from kernelpde.geometry._grid import bounding_box
@@ -82,6 +81,8 @@ def small_arcs(regions: Sequence[AbstractRegion]) -> GradingCenters:
     centers, radii, turns = fits[:, :2], fits[:, 2], fits[:, 3]
     if not len(fits):
         return GradingCenters.empty()
+    from scipy.spatial import KDTree
+
     arcs = KDTree(centers).query_ball_point(centers, 0.5 * radii)
     total_turn = np.array([turns[arc].sum() for arc in arcs])
     medians, is_remaining = np.zeros((0, 4)), np.ones(len(fits), dtype=bool)

@@ -20,7 +20,6 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-import scipy.linalg
 from jaxtyping import Array, Float
 
 from kernelpde.arrays import to_array
@@ -151,6 +150,7 @@ def log_data_density(
     matrix = block_gram(prior, system.batches)[order][:, order]
     matrix = jnp.where(np.eye(len(order), dtype=bool), (1.0 + nugget) * diagonal[order], matrix)
     factor = jnp.linalg.cholesky(matrix)
+
     whitened = jax.scipy.linalg.solve_triangular(factor, system.rhs[order], lower=True)
     start = len(order) - len(data_rows)
     return -0.5 * jnp.sum(whitened[start:] ** 2) - jnp.sum(jnp.log(jnp.diagonal(factor)[start:]))
@@ -204,6 +204,8 @@ def log_density(
     assert isinstance(discretization.solver_state, DenseState)
     mean, covariance = _laplace_parameters(solution)
     theta_map, theta, names = None, np.zeros(0), [p.name for p in problem.parameters]
+    import scipy.linalg
+
     if hyperparameters is not None:
         theta_map = ThetaMap.of(forward.prior, forward.noises)
         theta = theta_map.vector

@@ -2,7 +2,6 @@
 
 import numpy as np
 from jaxtyping import Float
-from scipy.special import ndtr, ndtri
 
 _BISECTIONS = 60
 """Number of bisections of the interval that contains a quantile: enough for full precision."""
@@ -26,6 +25,8 @@ def mixture_quantile(
     level: float,
 ) -> Float[np.ndarray, "*_"]:
     """Return x with Σ w Φ((x - μ) / σ) = `level`, by bisection between the component quantiles."""
+    from scipy.special import ndtr, ndtri
+
     quantiles = means + ndtri(level) * stds
     low, high = quantiles.min(axis=0), quantiles.max(axis=0)
     if len(weights) == 1:

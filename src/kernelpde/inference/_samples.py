@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Array, Float
-from scipy.stats import norm
 
 from kernelpde.arrays import to_array
 from kernelpde.checking import did_you_mean, format_names
@@ -93,7 +92,9 @@ class Samples:
         """
         x = np.asarray(self.positions).reshape(-1, len(self.density.names))
         scores = (x - np.asarray(self.density.mode)) / np.sqrt(np.diag(self.density.covariance))
-        differences = np.quantile(scores, _QUANTILES, axis=0) - norm.ppf(_QUANTILES)[:, None]
+        from scipy.special import ndtri
+
+        differences = np.quantile(scores, _QUANTILES, axis=0) - ndtri(_QUANTILES)[:, None]
         return dict(zip(self.density.names, np.abs(differences).max(0).tolist(), strict=True))
 
     @property
@@ -145,11 +146,13 @@ class Samples:
         density, levels = self.density, np.linspace(1e-3, 1 - 1e-3, 400)
         stds = np.sqrt(np.diag(np.asarray(density.covariance)))
         quantiles = {}
+        from scipy.special import ndtri
+
         for index, name in enumerate(density.names):
             # The approximation is Gaussian in the coordinates of the density, whose components
             # depend monotonically on the unknowns: quantiles transform, densities do not.
             positions = np.tile(np.asarray(density.mode), (len(levels), 1))
-            positions[:, index] += stds[index] * norm.ppf(levels)
+            positions[:, index] += stds[index] * ndtri(levels)
             quantiles[name] = np.asarray(density.values(to_array(positions))[name])
         return plot_samples({name: self.draws[name] for name in density.names}, levels, quantiles)
 

@@ -8,7 +8,6 @@ import jax.core
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
-from scipy.spatial import KDTree
 
 from kernelpde.arrays import concrete_array, to_array
 from kernelpde.compiling import padded_size, pointwise
@@ -199,6 +198,9 @@ def midpoints(residual: Residual, points: PointSet) -> PointSet | None:
     count = len(coordinates)
     if np.asarray(points.noise).any() or count <= num_neighbors or not extents.all():
         return None
+    # Imported when it is first used, because its import is slow.
+    from scipy.spatial import KDTree
+
     tree = KDTree(coordinates / extents)
     rows = np.linspace(0, count - 1, min(count, _MAX_TEST_POINTS)).round().astype(int)
     distances, neighbors = map(

@@ -1,6 +1,6 @@
 """Conversion of user input to JAX arrays."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeAlias, TypeGuard, TypeVar, runtime_checkable
 
 import jax
@@ -33,6 +33,16 @@ def to_array(values: object) -> Array:
     `jnp.asarray` may share it, and compiles a program for every shape of a numpy array.
     """
     return values if isinstance(values, jax.Array) else jax.device_put(np.array(values))
+
+
+def on_host(function: Callable[..., Any], *arrays: Any) -> Array:
+    """Return `function(*arrays)`, computed by numpy if no array is a tracer.
+
+    A single operation on JAX arrays outside of `jit` compiles a program for its shapes.
+    """
+    if any(map(is_tracer, arrays)):
+        return function(*arrays)
+    return to_array(function(*map(np.asarray, arrays)))
 
 
 def stop_gradient(tree: _Tree) -> _Tree:

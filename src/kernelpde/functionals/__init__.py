@@ -8,6 +8,7 @@ from kernelpde.functionals._batch import Functionals as Functionals
 from kernelpde.functionals._batch import StackedFunctionals as StackedFunctionals
 from kernelpde.functionals._batch import concatenate as concatenate
 from kernelpde.functionals._batch import expand as expand
+from kernelpde.functionals._batch import merge_small as merge_small
 from kernelpde.functionals._batch import point_functionals as point_functionals
 from kernelpde.functionals._devices import flatten_mesh as flatten_mesh
 from kernelpde.functionals._devices import map_rows as map_rows
@@ -28,5 +29,6 @@ from kernelpde.functionals._jet import Term as Term
 from kernelpde.functionals._law import LawArgument as LawArgument
 from kernelpde.functionals._law import LawJet as LawJet
 from kernelpde.functionals._law import nodal_terms as nodal_terms
+from kernelpde.functionals._nonstationary import is_nonstationary as is_nonstationary
 from kernelpde.functionals._prior import Prior as Prior
 from kernelpde.kernels import pad_rows as pad_rows

@@ -8,7 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from kernelpde.arrays import to_array
+from kernelpde.arrays import on_host, to_array
+from kernelpde.compiling import MAX_PADDED_ROWS
 from kernelpde.errors import InputError
 from kernelpde.functionals._jet import Term
 
@@ -96,6 +97,14 @@ def concatenate(batches: Sequence[Functionals]) -> Functionals:
     )
 
 
+def merge_small(batches: Sequence[Functionals]) -> Sequence[Functionals]:
+    """Concatenate batches of few functionals, for which compilation costs more than arithmetic."""
+    is_small = sum(map(len, batches)) <= MAX_PADDED_ROWS
+    if is_small and len({batch.num_nodes for batch in batches}) == 1:
+        return [concatenate(batches)]
+    return batches
+
+
 class StackedFunctionals(eqx.Module):
     """Several functionals at each of N points, one per equation: φ_{rn}(u) = Σₜ c_{nrt} j_t(xₙ).
 
@@ -127,7 +136,7 @@ class StackedFunctionals(eqx.Module):
         return tuple(
             Functionals(
                 self.points,
-                self.coefficients[:, r, list(indices)],
+                on_host(lambda c, r=r, active=list(indices): c[:, r, active], self.coefficients),
                 tuple(self.terms[t] for t in indices),
                 self.num_nodes,
             )

@@ -5,17 +5,28 @@ coefficients. It accepts any two batches: all rows, a tile of rows, or a small b
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import product
+from operator import add
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from kernelpde.compiling import MAX_PADDED_ROWS
 from kernelpde.functionals._batch import Functionals, StackedFunctionals, concatenate, expand
 from kernelpde.functionals._jet import Term
 from kernelpde.functionals._nonstationary import NonstationaryPrior, split_prior
-from kernelpde.functionals._prior import Latent, Prior
-from kernelpde.kernels import NodalKernel, add_optional, map_tiles, num_rows, sum_optional
+from kernelpde.functionals._prior import Latent, MixingWeights, Prior
+from kernelpde.kernels import (
+    Coordinates,
+    NodalKernel,
+    OrderPair,
+    add_optional,
+    map_tiles,
+    num_rows,
+    sum_optional,
+)
 
 DEFAULT_MEMORY = 2**23
 """Bytes for a tile of pairs with all its temporaries, about the size of a cache.
@@ -33,40 +44,65 @@ Separate blocks require one pass each."""
 
 def _apply_right(
     latents: Sequence[Latent],
-    points: Float[Array, "M d"],
+    x: Coordinates,
+    y: Coordinates,
     terms: Sequence[Term],
     right: Functionals,
 ) -> list[Array | None]:
-    """Return ∂^γ ψⱼ κ(xᵢ, ·), summed over the γ of each left term; `None` if zero."""
-    x = tuple(points[:, i, None] for i in range(points.shape[1]))
-    y = tuple(right.points[None, :, i] for i in range(points.shape[1]))
+    """Return ∂^γ ψⱼ κ(x, ·), summed over the γ of each left term; `None` if zero.
+
+    The coordinates y of ψ have the index j on their last axis.
+    """
     values: list[Array | None] = [None] * len(terms)
     for kernel, weights in latents:
         if isinstance(kernel, NodalKernel):
             continue
-        pairs = [
-            (s, t)
-            for s, left_term in enumerate(terms)
-            for t, right_term in enumerate(right.terms)
-            if left_term.field in weights and right_term.field in weights
-        ]
-        if not pairs:
+        counts = _count_by_order(kernel.is_stationary, weights, terms, right.terms)
+        if not counts:
             continue
-        orders = sorted(
-            {(a, b) for s, t in pairs for a in terms[s].orders for b in right.terms[t].orders}
-        )
-        partials = dict(zip(orders, kernel.partials(x, y, orders), strict=True))
-        for s, t in pairs:
-            left_term, right_term = terms[s], right.terms[t]
-            value = sum_optional(
-                partials[a, b] for a in left_term.orders for b in right_term.orders
-            )
-            if value is not None:
-                coefficient = right.coefficients[None, :, t]
-                for weight in (weights[left_term.field], weights[right_term.field]):
-                    coefficient = coefficient if weight is None else weight * coefficient
-                values[s] = add_optional(values[s], coefficient * value)
+        coefficients = right.coefficients
+        if any(weight is not None for weight in weights.values()):
+            factors = (weights.get(term.field) for term in right.terms)
+            coefficients *= jnp.stack([jnp.asarray(1.0 if f is None else f) for f in factors])
+        # A matrix product for these sums costs twice the time of a learning step: it is not fused.
+        columns = [coefficients[None, :, t] for t in range(len(right.terms))]
+        partials = kernel.partials_by_order(x, y, sorted({order for _, order in counts}))
+        products: list[list[Array]] = [[] for _ in terms]
+        for (s, order), count in counts.items():
+            partial = partials[order]
+            if partial is not None:
+                nonzero = np.flatnonzero(count)
+                row = sum_optional(
+                    columns[t] if count[t] == 1.0 else count[t] * columns[t] for t in nonzero
+                )
+                if row is not None:
+                    products[s].append(row * partial)
+        for s, summands in enumerate(products):
+            weight = weights.get(terms[s].field)
+            total = sum_optional(summands)
+            if total is not None:
+                values[s] = add_optional(values[s], total if weight is None else weight * total)
     return values
+
+
+def _count_by_order(
+    is_stationary: bool, weights: MixingWeights, left: Sequence[Term], right: Sequence[Term]
+) -> dict[tuple[int, OrderPair], Float[np.ndarray, " T"]]:
+    """Return by left term and derivative of κ how often each right term contains it.
+
+    Derivatives of a stationary kernel in x and y are those in x up to the sign. The derivatives
+    between a few terms then have few different orders.
+    """
+    counts: dict[tuple[int, OrderPair], Float[np.ndarray, " T"]] = {}
+    for (s, left_term), (t, right_term) in product(enumerate(left), enumerate(right)):
+        if left_term.field in weights and right_term.field in weights:
+            for alpha, beta in product(left_term.orders, right_term.orders):
+                order, sign = (alpha, beta), 1.0
+                if is_stationary:
+                    order = (tuple(map(add, alpha, beta)), (0,) * len(beta))
+                    sign = -1.0 if sum(beta) % 2 else 1.0
+                counts.setdefault((s, order), np.zeros(len(right)))[t] += sign
+    return counts
 
 
 def _nodal_gram(
@@ -85,6 +121,11 @@ def _nodal_gram(
                 yield left_indices, right_indices, kernel.covariance[rows[:, None], columns]
 
 
+def _coordinates(points: Float[Array, "M d"], axis: int) -> Coordinates:
+    """Return one array per coordinate, with a new axis for the points of the other side."""
+    return tuple(jnp.expand_dims(points[:, i], axis) for i in range(points.shape[1]))
+
+
 def gram(prior: Prior, left: Functionals, right: Functionals) -> Float[Array, "M N"]:
     """Return κ(Φ, Ψ), the matrix of φᵢ ψⱼ κ summed over fields.
 
@@ -94,7 +135,14 @@ def gram(prior: Prior, left: Functionals, right: Functionals) -> Float[Array, "M
     - `left`, `right`: functionals Φ and Ψ.
     """
     stationary, nonstationary = split_prior(prior, (*left.terms, *right.terms))
-    return _gram(stationary, nonstationary, left, right)
+
+    def tile(rows: Functionals) -> Float[Array, "m N"]:
+        return _gram(stationary, nonstationary, rows, right)
+
+    if nonstationary or left.num_nodes > 1:
+        return tile(left)
+    # Reverse mode stores an array of the size of a tile for each derivative of the kernel.
+    return _map_tiles(tile, left, len(right), DEFAULT_MEMORY)
 
 
 def _gram(
@@ -103,7 +151,8 @@ def _gram(
     left: Functionals,
     right: Functionals,
 ) -> Float[Array, "M N"]:
-    values = _apply_right(latents, left.points, left.terms, right)
+    x, y = _coordinates(left.points, 1), _coordinates(right.points, 0)
+    values = _apply_right(latents, x, y, left.terms, right)
     products = (
         None if value is None else left.coefficients[:, s, None] * value
         for s, value in enumerate(values)
@@ -123,33 +172,47 @@ def _gram(
 def block_gram(prior: Prior, batches: Sequence[Functionals]) -> Float[Array, "M M"]:
     """Return κ(Φ, Φ) for functionals in several batches.
 
-    It is computed block by block, or as one block over the union of terms if that is cheaper.
+    It is computed as one block over the union of terms, or block by block if that is cheaper.
     """
-    is_mixed = prior.mixing is not None
-
-    def cost(left: Functionals, right: Functionals) -> int:
-        return len(left) * len(right) * _count_derivatives(left.terms, right.terms, is_mixed)
-
     if len({batch.num_nodes for batch in batches}) == 1:
         union = concatenate(batches)
-        separate_cost = sum(cost(a, b) for a in batches for b in batches)
-        pass_cost = _DERIVATIVES_PER_PASS * len(union) ** 2
-        if len(batches) == 1 or cost(union, union) <= separate_cost + pass_cost:
+        is_mixed = prior.mixing is not None
+        separate_cost = sum(_cost(a, b, is_mixed) for a in batches for b in batches)
+        if _should_merge(union, separate_cost, _cost(union, union, is_mixed), len(union)):
             return gram(prior, union, union)
-    return jnp.block([[gram(prior, left, right) for right in batches] for left in batches])
+    lower = [[gram(prior, left, right) for right in batches[:i]] for i, left in enumerate(batches)]
+    diagonal = [gram(prior, batch, batch) for batch in batches]
+    return jnp.block(
+        [
+            [*row, diagonal[i], *(lower[j][i].T for j in range(i + 1, len(batches)))]
+            for i, row in enumerate(lower)
+        ]
+    )
+
+
+def _cost(left: Functionals, right: Functionals, is_mixed: bool) -> int:
+    return len(left) * len(right) * _count_derivatives(left.terms, right.terms, is_mixed)
+
+
+def _should_merge(union: Functionals, separate_cost: int, union_cost: int, num_points: int) -> bool:
+    """Return whether one block for all batches is cheaper than a block for each.
+
+    Compilation, whose cost grows with the number of blocks, dominates for few rows.
+    """
+    pass_cost = _DERIVATIVES_PER_PASS * len(union) * num_points
+    return len(union) <= MAX_PADDED_ROWS or union_cost <= separate_cost + pass_cost
 
 
 def _count_derivatives(left: Sequence[Term], right: Sequence[Term], is_mixed: bool) -> int:
-    """Return the number of derivatives of kernels between terms."""
-    differentiated = (s for s in left if s.node_index is None)
-    pairs = sum(
-        len(s.orders) * len(t.orders)
-        for s in differentiated
-        for t in right
-        if s.field == t.field or is_mixed
-    )
-    laws = {t.field for t in right if t.node_index is not None}
-    return pairs + sum(s.node_index is not None and s.field in laws for s in left)
+    """Return the number of derivatives of kernels between terms, for each left term."""
+
+    def count(s: Term) -> int:
+        fitting = [t for t in right if s.field == t.field or is_mixed]
+        if s.node_index is not None:
+            return any(t.node_index is not None for t in fitting)
+        return len({tuple(map(add, a, b)) for t in fitting for a in s.orders for b in t.orders})
+
+    return sum(map(count, left))
 
 
 def gram_diagonal(prior: Prior, batches: Sequence[Functionals]) -> Float[Array, " M"]:
@@ -158,13 +221,13 @@ def gram_diagonal(prior: Prior, batches: Sequence[Functionals]) -> Float[Array, 
         return jnp.concatenate([gram_diagonal(prior, [batch]) for batch in batches])
     union = concatenate(batches)
     stationary, nonstationary = split_prior(prior, union.terms)
-    diagonal = None
-    if nonstationary and union.num_nodes == 1:
-        diagonal = nonstationary.diagonal(union)
-        if diagonal is not None:
-            nonstationary = NonstationaryPrior()
-            if not stationary:
-                return diagonal
+    if union.num_nodes == 1:
+        summands = [
+            *(_latent_diagonal(latent, union) for latent in stationary),
+            nonstationary.diagonal(union),
+        ]
+        total = sum_optional(summands)
+        return jnp.zeros(len(union)) if total is None else total
 
     def single_gram(
         points: Float[Array, "W d"], coefficients: Float[Array, "W T"]
@@ -175,8 +238,24 @@ def gram_diagonal(prior: Prior, batches: Sequence[Functionals]) -> Float[Array, 
     def group(leaf: Array) -> Array:
         return leaf.reshape(len(union), union.num_nodes, leaf.shape[1])
 
-    values = jax.vmap(single_gram)(group(union.points), group(union.coefficients))
-    return values if diagonal is None else values + diagonal
+    return jax.vmap(single_gram)(group(union.points), group(union.coefficients))
+
+
+def _latent_diagonal(latent: Latent, batch: Functionals) -> Float[Array, " M"] | None:
+    """Return φᵢ φᵢ κ for functionals at one point each, `None` if zero."""
+    # The derivatives of a stationary kernel at x = y are the same at all points.
+    points = batch.points[:1] if latent[0].is_stationary else batch.points
+    x = _coordinates(points, 0)
+    values = _apply_right([latent], x, x, batch.terms, batch)
+    products = (
+        None if value is None else batch.coefficients[:, s] * value[0]
+        for s, value in enumerate(values)
+    )
+    laws = (
+        jnp.sum(batch.coefficients[:, rows] @ covariance * batch.coefficients[:, columns], axis=1)
+        for rows, columns, covariance in _nodal_gram([latent], batch.terms, batch.terms)
+    )
+    return sum_optional([*products, *laws])
 
 
 def evaluate_jets(
@@ -212,13 +291,12 @@ def _merge_batches(
     terms: Sequence[Term], batches: Sequence[Functionals], is_mixed: bool
 ) -> Sequence[Functionals]:
     """Concatenate batches over the union of their terms, if that costs little more."""
-    if len(batches) == 1 or len({batch.num_nodes for batch in batches}) > 1:
+    if len({batch.num_nodes for batch in batches}) > 1:
         return batches
     union = concatenate(batches)
     separate_cost = sum(len(b) * _count_derivatives(terms, b.terms, is_mixed) for b in batches)
     union_cost = len(union) * _count_derivatives(terms, union.terms, is_mixed)
-    pass_cost = _DERIVATIVES_PER_PASS * len(union)
-    return [union] if union_cost <= separate_cost + pass_cost else batches
+    return [union] if _should_merge(union, separate_cost, union_cost, 1) else batches
 
 
 def _stationary_jets(
@@ -232,7 +310,8 @@ def _stationary_jets(
         totals = [jnp.zeros(rows.shape[0])] * len(terms)
         for batch in expansion:
             ones = jnp.ones(len(batch))
-            for s, value in enumerate(_apply_right(latents, rows, terms, batch)):
+            x, y = _coordinates(rows, 1), _coordinates(batch.points, 0)
+            for s, value in enumerate(_apply_right(latents, x, y, terms, batch)):
                 if value is not None:
                     totals[s] = totals[s] + value @ ones
             for indices, columns, covariance in _nodal_gram(latents, terms, batch.terms):
@@ -290,7 +369,10 @@ def _stationary_matvec(
     expansion: Sequence[Functionals],
     memory: int,
 ) -> Float[Array, " M"]:
-    if any(len(stack.active_terms) > 1 or stack.num_nodes > 1 for stack in left):
+    # One pass over rows has the derivatives of κ once, one over points and terms costs less time.
+    is_shared = any(len(stack.active_terms) > 1 for stack in left)
+    is_large = sum(len(stack) for stack in left) > MAX_PADDED_ROWS
+    if any(stack.num_nodes > 1 for stack in left) or (is_shared and is_large):
         products = [
             stack.apply(_stationary_jets(latents, stack.points, stack.terms, expansion, memory))
             for stack in left

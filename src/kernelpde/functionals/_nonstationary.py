@@ -154,6 +154,11 @@ def split_prior(prior: Prior, terms: Iterable[Term]) -> tuple[list[Latent], Nons
     return stationary, NonstationaryPrior(summands)
 
 
+def is_nonstationary(prior: Prior, batches: Iterable[Functionals]) -> bool:
+    """Return whether products with the Gram matrix have nonstationary summands."""
+    return bool(split_prior(prior, [term for batch in batches for term in batch.terms])[1])
+
+
 def _local(batches: Sequence[Functionals]) -> Functionals:
     """Concatenate the local functionals of several batches, without sums over nodes."""
     return concatenate([Functionals(b.points, b.coefficients, b.terms) for b in batches])

@@ -30,6 +30,7 @@ from kernelpde.kernels._lengthscales import BumpLengthscale as BumpLengthscale
 from kernelpde.kernels._lengthscales import NetworkLengthscale as NetworkLengthscale
 from kernelpde.kernels._lengthscales import SizeFieldLengthscale as SizeFieldLengthscale
 from kernelpde.kernels._multiindex import MultiIndex as MultiIndex
+from kernelpde.kernels._multiindex import OrderPair as OrderPair
 from kernelpde.kernels._nodes import NodalKernel as NodalKernel
 from kernelpde.kernels._nonstationary import AbstractNonstationary as AbstractNonstationary
 from kernelpde.kernels._nonstationary import OperatorValues as OperatorValues

@@ -8,6 +8,7 @@ import jax
 import numpy as np
 from jaxtyping import Float, PyTree
 
+from kernelpde.arrays import on_host
 from kernelpde.kernels._kernel import (
     AbstractKernel,
     CoordinateSet,
@@ -63,9 +64,12 @@ def scale_lengthscales(tree: PyTree, factor: float, *, include_frozen: bool = Tr
     leaves = jax.tree_util.tree_leaves_with_path(kernels)
     if not any(is_lengthscale(path) for path, _ in leaves):
         return None
-    return jax.tree_util.tree_map_with_path(
-        lambda path, leaf: leaf + log(factor) if is_lengthscale(path) else leaf, kernels
-    )
+    shift = log(factor)
+
+    def scale(path: tuple[object, ...], leaf: Any) -> Any:
+        return on_host(lambda logarithm: logarithm + shift, leaf) if is_lengthscale(path) else leaf
+
+    return jax.tree_util.tree_map_with_path(scale, kernels)
 
 
 def typical_lengthscales(

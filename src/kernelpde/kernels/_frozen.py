@@ -59,6 +59,10 @@ class Frozen(AbstractKernel):
         """The kernel with all hyperparameters as array leaves."""
         return eqx.combine(self.trainable, self.frozen.tree())
 
+    @property
+    def is_stationary(self) -> bool:
+        return self.kernel.is_stationary
+
     def _map(self, change: Callable[[AbstractKernel], AbstractKernel]) -> "Frozen":
         """Apply a change of structure to the trainable and the frozen component."""
         return Frozen(change(self.trainable), _StaticArrays(change(self.frozen.tree())))

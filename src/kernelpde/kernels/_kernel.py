@@ -70,6 +70,11 @@ class AbstractKernel(eqx.Module):
         identically.
         """
 
+    @property
+    def is_stationary(self) -> bool:
+        """True if κ depends on x - y only: ∂ₓ^α ∂ᵧ^β κ = (-1)^|β| ∂ₓ^(α+β) κ."""
+        return False
+
     def make_periodic(self, periods: Periods) -> "AbstractKernel":
         """Return this kernel made periodic in the coordinates that have a period.
 
@@ -212,6 +217,10 @@ class Sum(AbstractKernel):
     first: AbstractKernel
     second: AbstractKernel
 
+    @property
+    def is_stationary(self) -> bool:
+        return self.first.is_stationary and self.second.is_stationary
+
     def make_periodic(self, periods: Periods) -> "Sum":
         return Sum(self.first.make_periodic(periods), self.second.make_periodic(periods))
 
@@ -235,6 +244,10 @@ class Product(AbstractKernel):
 
     first: AbstractKernel
     second: AbstractKernel
+
+    @property
+    def is_stationary(self) -> bool:
+        return self.first.is_stationary and self.second.is_stationary
 
     def make_periodic(self, periods: Periods) -> "Product":
         return Product(self.first.make_periodic(periods), self.second.make_periodic(periods))
@@ -274,6 +287,10 @@ class Scale(AbstractKernel):
     @property
     def variance(self) -> Float[Array, ""]:
         return jnp.exp(self.log_variance)
+
+    @property
+    def is_stationary(self) -> bool:
+        return self.kernel.is_stationary
 
     def make_periodic(self, periods: Periods) -> "Scale":
         return eqx.tree_at(lambda k: k.kernel, self, self.kernel.make_periodic(periods))
@@ -319,6 +336,10 @@ class Restriction(AbstractKernel):
     def indices(self) -> tuple[int, ...]:
         """Indices of the coordinates, without those that are names."""
         return tuple(c for c in self.coordinates if isinstance(c, int))
+
+    @property
+    def is_stationary(self) -> bool:
+        return self.kernel.is_stationary
 
     def bind_coordinates(self, names: Sequence[str]) -> "Restriction":
         for c in self.coordinates:
@@ -391,6 +412,10 @@ class Constant(AbstractKernel):
     @property
     def variance(self) -> Float[Array, ""]:
         return jnp.exp(self.log_variance)
+
+    @property
+    def is_stationary(self) -> bool:
+        return True
 
     def make_periodic(self, periods: Periods) -> "Constant":
         del periods

@@ -19,6 +19,11 @@ def subtract(alpha: MultiIndex, beta: MultiIndex) -> MultiIndex:
     return tuple(map(operator.sub, alpha, beta))
 
 
+def raise_order(alpha: MultiIndex, axis: int) -> MultiIndex:
+    """Return the multi-index of one more derivative in a coordinate."""
+    return (*alpha[:axis], alpha[axis] + 1, *alpha[axis + 1 :])
+
+
 def sub_indices(alpha: MultiIndex) -> Iterator[MultiIndex]:
     """Iterate over the multi-indices that are componentwise at most `alpha`."""
     return product(*(range(a + 1) for a in alpha))

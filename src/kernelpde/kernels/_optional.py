@@ -9,6 +9,11 @@ def add_optional(left: Any, right: Any) -> Any:
     return right if left is None else left if right is None else left + right
 
 
+def subtract_optional(left: Any, right: Any) -> Any:
+    """Return the difference of two terms."""
+    return left if right is None else add_optional(left, -right)
+
+
 def sum_optional(terms: Iterable[Any]) -> Any:
     """Return the sum of all terms, `None` if there are none."""
     total = None

@@ -61,6 +61,10 @@ class Periodic(AbstractKernel):
     def lengthscale(self) -> Float[Array, "..."]:
         return jnp.exp(self.log_lengthscale)
 
+    @property
+    def is_stationary(self) -> bool:
+        return True
+
     def make_periodic(self, periods: Periods) -> "Periodic":
         kernel_periods = self.periods_in(len(periods))
         if any(p not in (None, kernel_periods[i]) for i, p in enumerate(periods)):

@@ -1,25 +1,33 @@
 """Radial kernels: functions of a scaled squared distance.
 
-With s = Σᵢ wᵢ (xᵢ - yᵢ)², wᵢ = 1 / ℓᵢ², and a profile ψ(s), write d = x - y. Then
+With s = Σᵢ sᵢ(dᵢ), d = x - y, sᵢ = dᵢ² / ℓᵢ², a profile ψ(s) and the partial Bell polynomials
+B (Comtet 1974, section 3.3) of the derivatives of sᵢ,
 
-    ∂ᵈ^γ ψ(s) = Σ_{mᵢ ≤ γᵢ/2} ∏ᵢ [ γᵢ! / (mᵢ! (γᵢ - 2mᵢ)!) (2 wᵢ dᵢ)^(γᵢ - 2mᵢ) wᵢ^mᵢ ]
-                ψ^(|γ| - Σ mᵢ)(s)
+    κ^γ := ∂ᵈ^γ ψ(s) = Σ_{kᵢ ≤ γᵢ} ∏ᵢ B_{γᵢ,kᵢ}(sᵢ', sᵢ'', ...) ψ^(Σ kᵢ)(s)
 
-and ∂ₓ^α ∂ᵧ^β κ = (-1)^|β| ∂ᵈ^(α+β) ψ. The formula does not contain the distance itself. It is
-therefore regular at x = y if the profile's derivatives in s are exact there.
+and ∂ₓ^α ∂ᵧ^β κ = (-1)^|β| κ^(α+β). The polynomials are tabulated once per coordinate. The formula
+does not contain the distance itself. It is therefore regular at x = y if the profile's derivatives
+in s are exact there.
+
+If ψ' = cψ, the derivatives are products of one factor per coordinate,
+
+    κ^γ = ψ(s) ∏ᵢ h_{γᵢ},    h_n = c Σ_{k=1}^n binom(n-1, k-1) sᵢ^(k) h_{n-k},    h_0 = 1.
+
+κ depends on dᵢ / ℓᵢ only. Its derivatives in a lengthscale are therefore derivatives in d,
+
+    ℓᵢ ∂κ^γ / ∂ℓᵢ = -(dᵢ κ^(γ+eᵢ) + γᵢ κ^γ).
 
 In a coordinate of period P the square dᵢ² is replaced by the squared chord of the circle with
-circumference P, (P/π)² sin²(π dᵢ / P), which approximates dᵢ² for small dᵢ. With its derivatives
-sᵢ', sᵢ'', ... and the partial Bell polynomials B (Comtet 1974, section 3.3),
-
-    ∂ᵈ^γ ψ(s) = Σ_{kᵢ ≤ γᵢ} ∏ᵢ B_{γᵢ,kᵢ}(sᵢ', sᵢ'', ...) ψ^(Σ kᵢ)(s).
+circumference P, (P/π)² sin²(π dᵢ / P), which approximates dᵢ² for small dᵢ.
 """
 
 import abc
 from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import product
-from math import comb, factorial, pi, prod
+from math import factorial, pi
+from operator import getitem
+from typing import ClassVar
 
 import equinox as eqx
 import jax
@@ -30,10 +38,11 @@ from jaxtyping import Array, Float
 from kernelpde.arrays import Numbers
 from kernelpde.checking import check_real
 from kernelpde.errors import InputError
+from kernelpde.kernels._bell import complete_bell, multiply, partial_bell
 from kernelpde.kernels._circle import angle_difference
 from kernelpde.kernels._kernel import AbstractKernel, Coordinates, Partials, Periods
-from kernelpde.kernels._multiindex import MultiIndex, OrderPair, add
-from kernelpde.kernels._optional import sum_optional
+from kernelpde.kernels._multiindex import MultiIndex, OrderPair, add, raise_order
+from kernelpde.kernels._optional import add_optional, subtract_optional, sum_optional
 from kernelpde.kernels._parameters import log_positive, per_coordinate
 
 
@@ -41,17 +50,23 @@ class AbstractRadial(AbstractKernel):
     """κ(x, y) = ψ(Σᵢ (xᵢ - yᵢ)² / ℓᵢ²), with one lengthscale for all coordinates or one each."""
 
     log_lengthscale: eqx.AbstractVar[Float[Array, "..."]]
+    rate: ClassVar[float | None] = None
+    """c if ψ' = cψ, otherwise `None`."""
 
     @abc.abstractmethod
-    def profile(self, s: Array, max_order: int) -> tuple[Array | None, list[Array | float]]:
-        """Return ψ and its derivatives in s up to `max_order` as a common factor and cofactors.
+    def profile(self, s: Array, max_order: int) -> list[Array]:
+        """Return ψ and its derivatives in s up to `max_order`."""
 
-        A factor of `None` is 1.
-        """
+    def check_order(self, order: int) -> None:
+        """Raise an error if derivatives of this order do not exist."""
 
     @property
     def lengthscale(self) -> Float[Array, "..."]:
         return jnp.exp(self.log_lengthscale)
+
+    @property
+    def is_stationary(self) -> bool:
+        return True
 
     def partials(self, x: Coordinates, y: Coordinates, orders: Sequence[OrderPair]) -> Partials:
         return self.periodic_partials(x, y, orders, (None,) * len(x))
@@ -74,34 +89,121 @@ class AbstractRadial(AbstractKernel):
         periods: Sequence[float | None],
     ) -> list[Array | None]:
         """Return `partials` of the kernel made periodic."""
-        weights = per_coordinate(
-            type(self).__name__, "lengthscale", jnp.exp(-2.0 * self.log_lengthscale), len(x)
+        log_lengthscales = per_coordinate(
+            type(self).__name__, "lengthscale", jnp.asarray(self.log_lengthscale), len(x)
         )
-        totals = sorted({add(alpha, beta) for alpha, beta in orders})
-        squares = []
-        for i, weight in enumerate(weights):
-            period = periods[i]
-            if period is None:
-                d = x[i] - y[i]
-                squares.append([weight * d * d, 2.0 * weight * d, 2.0 * weight])
-            else:
-                max_order = max(gamma[i] for gamma in totals)
-                squares.append(_chord(x[i], y[i], weight, period, max_order))
-        s = sum(square[0] for square in squares)
-        factor, profile = self.profile(jnp.asarray(s), max(map(sum, totals)))
-        is_periodic = any(period is not None for period in periods)
-        derivatives = {}
-        for gamma in totals:
-            if is_periodic:
-                cofactor = _periodic_chain_rule(gamma, profile, squares)
-            else:
-                slopes = [square[1] for square in squares]
-                cofactor = _radial_chain_rule(gamma, profile, slopes, weights)
-            derivatives[gamma] = (jnp.ones(()) if factor is None else factor) * cofactor
+        totals = tuple(sorted({add(alpha, beta) for alpha, beta in orders}))
+        self.check_order(max(map(sum, totals)))
+        profile = eqx.tree_at(lambda kernel: kernel.log_lengthscale, self, jnp.zeros(()))
+        arguments = (profile, tuple(log_lengthscales), x, y)
+        values = _derivatives(*arguments, periods=tuple(periods), totals=totals)
+        by_order = dict(zip(totals, values, strict=True))
         return [
-            -derivatives[add(alpha, beta)] if sum(beta) % 2 else derivatives[add(alpha, beta)]
+            -by_order[add(alpha, beta)] if sum(beta) % 2 else by_order[add(alpha, beta)]
             for alpha, beta in orders
         ]
+
+
+@eqx.filter_custom_jvp
+def _derivatives(
+    kernel: AbstractRadial,
+    log_lengthscales: tuple[Array, ...],
+    x: Coordinates,
+    y: Coordinates,
+    *,
+    periods: Periods,
+    totals: tuple[MultiIndex, ...],
+) -> list[Array]:
+    """Return κ^γ for each γ in `totals`. The lengthscale of `kernel` itself is not used."""
+    return _tabulated(kernel, log_lengthscales, x, y, periods, totals)
+
+
+@_derivatives.def_jvp
+def _(primals, tangents, *, periods, totals):
+    kernel, log_lengthscales, x, y = primals
+    kernel_dot, scale_dots, x_dots, y_dots = tangents
+    # The scaling identity does not hold in periodic coordinates.
+    is_scaled = [dot is not None and p is None for dot, p in zip(scale_dots, periods, strict=True)]
+    shifts = [subtract_optional(a, b) for a, b in zip(x_dots, y_dots, strict=True)]
+    axes = [i for i, shift in enumerate(shifts) if is_scaled[i] or shift is not None]
+    raised = {raise_order(gamma, i) for gamma in totals for i in axes}
+    orders = tuple(sorted({*totals, *raised}))
+    evaluated = _derivatives(*primals, periods=periods, totals=orders)
+    values = dict(zip(orders, evaluated, strict=True))
+    # As arrays, or else reverse mode sums over all pairs of points once per derivative.
+    shape = jnp.broadcast_shapes(*(c.shape for c in (*x, *y)))
+    scales = {i: jnp.broadcast_to(scale_dots[i], shape) for i in axes if is_scaled[i]}
+    rates = {
+        i: add_optional(shifts[i], -(x[i] - y[i]) * scales[i] if i in scales else None)
+        for i in axes
+    }
+
+    def terms(gamma: MultiIndex) -> Iterator[Array]:
+        for i in axes:
+            yield values[raise_order(gamma, i)] * rates[i]
+        counts = [gamma[i] * scale for i, scale in scales.items() if gamma[i]]
+        if counts:
+            yield -sum(counts) * values[gamma]
+
+    outputs = [sum_optional(terms(gamma)) for gamma in totals]
+    plain_dots = tuple(None if i in scales else dot for i, dot in enumerate(scale_dots))
+    if jax.tree.leaves((kernel_dot, plain_dots)):
+
+        def profile(kernel: AbstractRadial, log_lengthscales: tuple[Array, ...]) -> list[Array]:
+            return _tabulated(kernel, log_lengthscales, x, y, periods, totals)
+
+        _, others = eqx.filter_jvp(profile, (kernel, log_lengthscales), (kernel_dot, plain_dots))
+        outputs = list(map(add_optional, outputs, others))
+    return [values[gamma] for gamma in totals], outputs
+
+
+def _tabulated(
+    kernel: AbstractRadial,
+    log_lengthscales: tuple[Array, ...],
+    x: Coordinates,
+    y: Coordinates,
+    periods: Periods,
+    totals: tuple[MultiIndex, ...],
+) -> list[Array]:
+    """Return κ^γ by tables of each coordinate."""
+    max_orders = [max(gamma[i] for gamma in totals) for i in range(len(x))]
+    squares = [
+        _square(x[i], y[i], jnp.exp(-2.0 * log_lengthscales[i]), period, max_orders[i])
+        for i, period in enumerate(periods)
+    ]
+    s = jnp.asarray(sum(square[0] for square in squares))
+    if kernel.rate is not None:
+        (value,) = kernel.profile(s, 0)
+        tables = [
+            complete_bell(square, n, kernel.rate)
+            for square, n in zip(squares, max_orders, strict=True)
+        ]
+        return [multiply(map(getitem, tables, gamma), value) for gamma in totals]
+    profile = kernel.profile(s, max(map(sum, totals)))
+    bells = list(map(partial_bell, squares, max_orders))
+
+    def chain_rule(gamma: MultiIndex) -> Array:
+        def terms() -> Iterator[Array]:
+            for k in product(*(range(g + 1) for g in gamma)):
+                factors = [bells[i][gamma[i]][k[i]] for i in range(len(k))]
+                if all(factor is not None for factor in factors):
+                    yield multiply(factors, profile[sum(k)])
+
+        return sum_optional(terms())
+
+    return [chain_rule(gamma) for gamma in totals]
+
+
+def _square(x: Array, y: Array, weight: Array, period: float | None, max_order: int) -> list[Array]:
+    """Return w (x - y)², or w (P/π)² sin²(π (x - y) / P), and the derivatives that are not zero."""
+    if period is None:
+        d = x - y
+        return [weight * d * d, 2.0 * weight * d, 2.0 * weight]
+    half_sine, cosines = angle_difference(x, y, period)
+    omega = 2.0 * pi / period
+    return [(period / pi) ** 2 * weight * half_sine * half_sine] + [
+        -2.0 * weight * omega ** (n - 2) * cosines[n % 4] for n in range(1, max_order + 1)
+    ]
 
 
 class PeriodicRadial(AbstractKernel):
@@ -118,6 +220,10 @@ class PeriodicRadial(AbstractKernel):
     kernel: AbstractRadial
     periods: Periods = eqx.field(static=True)
 
+    @property
+    def is_stationary(self) -> bool:
+        return True
+
     def partials(self, x: Coordinates, y: Coordinates, orders: Sequence[OrderPair]) -> Partials:
         return self.kernel.periodic_partials(x, y, orders, self.periods)
 
@@ -133,68 +239,6 @@ class PeriodicRadial(AbstractKernel):
         return self.periods
 
 
-def _chord(x: Array, y: Array, weight: Array, period: float, max_order: int) -> list[Array]:
-    """Return w (P/π)² sin²(π (x - y) / P) and at least two derivatives in x."""
-    half_sine, cosines = angle_difference(x, y, period)
-    omega = 2.0 * pi / period
-    return [(period / pi) ** 2 * weight * half_sine * half_sine] + [
-        -2.0 * weight * omega ** (n - 2) * cosines[n % 4] for n in range(1, max(max_order, 2) + 1)
-    ]
-
-
-def _periodic_chain_rule(
-    gamma: MultiIndex, profile: list[Array | float], squares: list[list[Array]]
-) -> Array | float:
-    """Return ∂ᵈ^γ ψ(s) by the formula with Bell polynomials."""
-
-    def terms() -> Iterator[Array | float]:
-        for k in product(*(range(1 if g else 0, g + 1) for g in gamma)):
-            bells = list(map(_bell, gamma, k, squares))
-            factors = [bell for bell in bells if bell is not None]
-            if len(factors) == len(bells):
-                yield prod(factors, start=profile[sum(k)])
-
-    total = sum_optional(terms())
-    return 0.0 if total is None else total
-
-
-def _bell(n: int, k: int, derivatives: list[Array]) -> Array | float | None:
-    """Return B_{n,k}(s', s'', ...), `None` if zero. Derivatives that are not listed are zero."""
-    if n == 0 or k == 0:
-        return 1.0 if n == k else None
-
-    def terms() -> Iterator[Array]:
-        for i in range(1, min(n - k + 1, len(derivatives) - 1) + 1):
-            remainder = _bell(n - i, k - 1, derivatives)
-            if remainder is not None:
-                yield comb(n - 1, i - 1) * derivatives[i] * remainder
-
-    return sum_optional(terms())
-
-
-def _radial_chain_rule(
-    gamma: MultiIndex, profile: list[Array | float], slopes: list[Array], weights: list[Array]
-) -> Array | float:
-    """Return ∂ᵈ^γ ψ(s) by the first formula of this module's docstring."""
-    total = 0.0
-    for m in product(*(range(g // 2 + 1) for g in gamma)):
-        # Scalars are multiplied first, at no cost per pair.
-        term = prod(map(_num_pairings, gamma, m)) * prod(
-            weights[i] ** k for i, k in enumerate(m) if k
-        )
-        term = term * profile[sum(gamma) - sum(m)]
-        for i, g in enumerate(gamma):
-            if g > 2 * m[i]:
-                term = term * slopes[i] ** (g - 2 * m[i])
-        total = term + total if any(m) else term
-    return total
-
-
-def _num_pairings(n: int, k: int) -> int:
-    """Return n! / (k! (n - 2k)!)."""
-    return factorial(n) // (factorial(k) * factorial(n - 2 * k))
-
-
 class Gaussian(AbstractRadial):
     """κ(x, y) = exp(-s / 2), s = Σᵢ (xᵢ - yᵢ)² / ℓᵢ².
 
@@ -205,13 +249,15 @@ class Gaussian(AbstractRadial):
     ```
     """
 
+    rate: ClassVar[float | None] = -0.5
     log_lengthscale: Float[Array, "..."]
 
     def __init__(self, lengthscale: Numbers):
         self.log_lengthscale = log_positive("Gaussian", "lengthscale", lengthscale)
 
-    def profile(self, s: Array, max_order: int) -> tuple[Array | None, list[Array | float]]:
-        return jnp.exp(-0.5 * s), [(-0.5) ** n for n in range(max_order + 1)]
+    def profile(self, s: Array, max_order: int) -> list[Array]:
+        value = jnp.exp(-0.5 * s)
+        return [(-0.5) ** n * value if n else value for n in range(max_order + 1)]
 
 
 class RationalQuadratic(AbstractRadial):
@@ -237,13 +283,13 @@ class RationalQuadratic(AbstractRadial):
     def alpha(self) -> Float[Array, ""]:
         return jnp.exp(self.log_alpha)
 
-    def profile(self, s: Array, max_order: int) -> tuple[Array | None, list[Array | float]]:
+    def profile(self, s: Array, max_order: int) -> list[Array]:
         a = self.alpha
         base = 1.0 + s / (2.0 * a)
-        cofactors: list[Array | float] = [1.0]
+        derivatives = [jnp.exp(-a * jnp.log1p(s / (2.0 * a)))]
         for n in range(max_order):
-            cofactors.append((-0.5 * (a + n) / a) * cofactors[-1] / base)
-        return jnp.exp(-a * jnp.log1p(s / (2.0 * a))), cofactors
+            derivatives.append((-0.5 * (a + n) / a) * derivatives[-1] / base)
+        return derivatives
 
 
 class Matern(AbstractRadial):
@@ -276,18 +322,20 @@ class Matern(AbstractRadial):
             )
         self.log_lengthscale = log_positive("Matern", "lengthscale", lengthscale)
 
-    def profile(self, s: Array, max_order: int) -> tuple[Array | None, list[Array | float]]:
-        p = round(self.nu - 0.5)
-        if max_order > 2 * p:
+    def check_order(self, order: int) -> None:
+        if order > 2 * self.nu - 1:
             raise InputError(
-                f"Matern: nu = {self.nu} allows derivatives up to order {2 * p} in "
-                f"both arguments together, but order {max_order} is needed. Use nu = "
-                f"{(max_order + 1) // 2 + 0.5} or higher."
+                f"Matern: nu = {self.nu} allows derivatives up to order {2 * self.nu - 1:g} in "
+                f"both arguments together, but order {order} is needed. Use nu = "
+                f"{(order + 1) // 2 + 0.5} or higher."
             )
+
+    def profile(self, s: Array, max_order: int) -> list[Array]:
+        p = round(self.nu - 0.5)
         at_zero = factorial(2 * p) / (factorial(p) * 2.0**p)
-        rate = 2.0 * self.nu
-        return None, [
-            (-0.5 * rate) ** n / at_zero * _reduced_bessel(p - n, rate * s)
+        scale = 2.0 * self.nu
+        return [
+            (-0.5 * scale) ** n / at_zero * _reduced_bessel(p - n, scale * s)
             for n in range(max_order + 1)
         ]
 

@@ -92,7 +92,6 @@ class _ProfileDerivatives:
 
     def __call__(self, order: int) -> Array:
         if order not in self.cache:
-            factor, cofactors = self.kernel.profile(self.s, order)
-            value = jnp.asarray(cofactors[order])
-            self.cache[order] = value if factor is None else factor * value
+            self.kernel.check_order(order)
+            self.cache[order] = self.kernel.profile(self.s, order)[order]
         return self.cache[order]

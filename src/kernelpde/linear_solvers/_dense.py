@@ -1,5 +1,6 @@
 """Dense solver: one Cholesky factorization of the Gram matrix of all rows."""
 
+from functools import partial
 from typing import ClassVar
 
 import equinox as eqx
@@ -16,9 +17,16 @@ from kernelpde.functionals import (
     block_gram,
     gram,
     gram_diagonal,
+    is_nonstationary,
+    merge_small,
     stacked_matvec,
 )
-from kernelpde.linear_solvers._cost import Cost, dense_cost, max_dense_rows
+from kernelpde.linear_solvers._cost import (
+    MAX_STORED_ROWS,
+    Cost,
+    dense_cost,
+    max_dense_rows,
+)
 from kernelpde.linear_solvers._dense_factor import DenseFactor, factorize
 from kernelpde.linear_solvers._leave_one_out import DenseLeaveOneOut
 from kernelpde.linear_solvers._nugget import DEFAULT_NUGGET, MAX_NUGGET
@@ -35,8 +43,9 @@ from kernelpde.problem import Conditions, DiscreteProblem, LinearSystem
 class Dense(AbstractLinearSolver):
     """Cholesky factorization of K + Σ with a nugget relative to the diagonal.
 
-    The factored matrix is P = K + Σ + ηD, with D the diagonal of K + Σ. If P is not numerically
-    positive definite, η is multiplied by ten until it is, or until `max_nugget` is reached.
+    The factored matrix is P = K + Σ + ηD, with D the diagonal of K + Σ, which a nonlinear iteration
+    freezes. If P is not numerically positive definite, η is multiplied by ten until it is, or until
+    `max_nugget` is reached.
 
     **Arguments:**
 
@@ -119,7 +128,8 @@ class DenseSolution(AbstractLinearSolution):
         self, prior: Prior, system: LinearSystem, functionals: Functionals
     ) -> Float[Array, "M n"]:
         """Return R⁻ᵀ κ(Φ, ψ)."""
-        cross = jnp.concatenate([gram(prior, batch, functionals) for batch in system.batches])
+        batches = merge_small(system.batches)
+        cross = jnp.concatenate([gram(prior, batch, functionals) for batch in batches])
         return self.factor.solve_transposed(cross)
 
 
@@ -170,25 +180,28 @@ class DenseState(AbstractLinearSolverState[Dense]):
         sweeps: int | Int[Array, ""] = 0,
         cache_intermediates: bool = False,
     ) -> DenseSolution:
-        diagonal = gram_diagonal(prior, system.batches)
-
-        def product(vector: Float[Array, " M"]) -> Float[Array, " M"]:
-            # The product does not use the matrix, so that the factorization can overwrite it.
-            return stacked_matvec(
-                prior,
-                system.stacks,
-                system.stacks,
-                vector,
-                cache_intermediates=cache_intermediates,
-            )
-
+        matrix = block_gram(prior, system.batches)
+        # Products with nonstationary kernels have derivatives that store no matrices.
+        stores_matrix = len(system.rhs) <= MAX_STORED_ROWS and not is_nonstationary(
+            prior, system.batches
+        )
         factor = factorize(
-            block_gram(prior, system.batches),
+            matrix,
             system.variance,
             self.solver.nugget,
             self.solver.max_nugget,
-            diagonal,
+            system.row_scale,
+            None if stores_matrix else gram_diagonal(prior, system.batches),
         )
+        product = partial(
+            stacked_matvec,
+            prior,
+            system.stacks,
+            system.stacks,
+            cache_intermediates=cache_intermediates,
+        )
+        if stores_matrix:
+            product = matrix.__matmul__
 
         def unrefined_row_values(vector: Float[Array, " M"]) -> Float[Array, " M"]:
             return system.rhs - factor.diagonal_shift * vector
@@ -204,7 +217,7 @@ class DenseState(AbstractLinearSolverState[Dense]):
             weights,
             row_values,
             weights @ row_values,
-            diagonal,
+            factor.matrix_diagonal,
             factor.nugget,
             factor.result,
             factor.diagonal_shift,

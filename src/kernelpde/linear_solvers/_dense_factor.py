@@ -26,9 +26,10 @@ def factorize(
     noise: Float[Array, " M"],
     nugget: float | Float[Array, ""],
     max_nugget: float | Float[Array, ""],
+    row_scale: Float[Array, " M"] | None = None,
     matrix_diagonal: Float[Array, " M"] | None = None,
 ) -> "DenseFactor":
-    """Factor P = K + Σ + ηD, with D the diagonal of K + Σ.
+    """Factor P = K + Σ + ηD, with D the diagonal of K + Σ or the given row scale.
 
     Scaled to unit diagonal, P is the scaled matrix plus ηI. The scaling is left to the
     factorization, whose rounding errors do not depend on it. If P is not numerically positive
@@ -39,11 +40,13 @@ def factorize(
     - `matrix`: symmetric matrix K.
     - `noise`: diagonal of Σ.
     - `nugget`, `max_nugget`: initial and largest η.
-    - `matrix_diagonal`: diagonal of K. If it is passed, the pass that writes the matrix also adds
-      Σ and the nugget.
+    - `row_scale`: D, if it is not the diagonal of K + Σ.
+    - `matrix_diagonal`: diagonal of K. If it is passed, and K has no other use, the pass that
+      writes the matrix also adds Σ and the nugget.
     """
     kernel_diagonal = jnp.diagonal(matrix) if matrix_diagonal is None else matrix_diagonal
-    frozen = jax.lax.stop_gradient(matrix)
+    row_scale = kernel_diagonal + noise if row_scale is None else row_scale
+    frozen, scale = jax.lax.stop_gradient((matrix, row_scale))
     diagonal = jax.lax.stop_gradient(kernel_diagonal + noise)
     finite = jnp.isfinite(diagonal).all() & (diagonal > 0).all()
 
@@ -54,11 +57,11 @@ def factorize(
     def escalate(state):
         # The failed attempt still contains the matrix, so no copy is stored.
         raised = jnp.minimum(jnp.maximum(10.0 * state[0], 1e-15), max_nugget)
-        return raised, *cholesky(restore_matrix(state[1], (1.0 + raised) * diagonal))
+        return raised, *cholesky(restore_matrix(state[1], diagonal + raised * scale))
 
     start = jnp.asarray(nugget, dtype=matrix.dtype)
     shifted = jnp.where(
-        jnp.eye(matrix.shape[0], dtype=bool), ((1.0 + start) * diagonal)[:, None], frozen
+        jnp.eye(matrix.shape[0], dtype=bool), (diagonal + start * scale)[:, None], frozen
     )
     first = (start, *cholesky(shifted))
     # The conditional avoids a copy of the matrix when the loop is not entered.
@@ -71,7 +74,7 @@ def factorize(
     result = RESULTS.where(final_nugget > start, RESULTS.nugget_raised, RESULTS.successful)
     result = RESULTS.where(factored, result, RESULTS.not_positive_definite)
     result = RESULTS.where(finite, result, RESULTS.not_finite)
-    return DenseFactor(matrix, kernel_diagonal, noise, factor, final_nugget, result)
+    return DenseFactor(matrix, kernel_diagonal, noise, row_scale, factor, final_nugget, result)
 
 
 class DenseFactor(eqx.Module):
@@ -82,7 +85,7 @@ class DenseFactor(eqx.Module):
     **Attributes:**
 
     - `matrix`, `matrix_diagonal`: K and its diagonal.
-    - `noise`: diagonal of Σ.
+    - `noise`, `row_scale`: diagonals of Σ and D.
     - `factor`: R with P = RᵀR in the upper triangle.
     - `nugget`, `result`: final nugget η and result code.
     """
@@ -90,6 +93,7 @@ class DenseFactor(eqx.Module):
     matrix: Float[Array, "M M"]
     matrix_diagonal: Float[Array, " M"]
     noise: Float[Array, " M"]
+    row_scale: Float[Array, " M"]
     factor: Float[Array, "M M"]
     nugget: Float[Array, ""]
     result: RESULTS
@@ -102,7 +106,7 @@ class DenseFactor(eqx.Module):
     @property
     def diagonal_shift(self) -> Float[Array, " M"]:
         """Diagonal of P - K = Σ + ηD."""
-        return self.noise + self.nugget * (self.matrix_diagonal + self.noise)
+        return self.noise + self.nugget * self.row_scale
 
     def _apply_inverse(self, rhs: Float[Array, " M"]) -> Float[Array, " M"]:
         return jnp.where(self.succeeded, cholesky_solve(self.factor, rhs), jnp.nan)

@@ -25,9 +25,10 @@ from kernelpde.problem import LinearSystem
 def diagonal_and_shift(
     prior: Prior, system: LinearSystem, nugget: float | Float[Array, ""]
 ) -> tuple[Float[Array, " M"], Float[Array, " M"]]:
-    """Return the diagonal of K, and T = Σ + ηD with D the diagonal of K + Σ."""
+    """Return the diagonal of K, and T = Σ + ηD with D the row scale of the system."""
     diagonal = gram_diagonal(prior, system.batches)
-    return diagonal, system.variance + nugget * (diagonal + system.variance)
+    row_scale = diagonal + system.variance if system.row_scale is None else system.row_scale
+    return diagonal, system.variance + nugget * row_scale
 
 
 def sharded_jets(

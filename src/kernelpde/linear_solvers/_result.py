@@ -1,7 +1,10 @@
 """Result codes of linear solves."""
 
 import equinox as eqx
+import jax
 from jaxtyping import Array, Bool
+
+from kernelpde.arrays import on_host
 
 
 class RESULTS(eqx.Enumeration):
@@ -25,4 +28,5 @@ class RESULTS(eqx.Enumeration):
 
 def has_solution(result: RESULTS) -> Bool[Array, ""]:
     """Return whether a solve with this result code has a solution."""
-    return (result == RESULTS.successful) | (result == RESULTS.nugget_raised)
+    codes = jax.tree.leaves((result, RESULTS.successful, RESULTS.nugget_raised))
+    return on_host(lambda code, first, second: (code == first) | (code == second), *codes)

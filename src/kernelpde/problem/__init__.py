@@ -30,6 +30,7 @@ from kernelpde.problem._integral import integral as integral
 from kernelpde.problem._linear_system import LinearSystem as LinearSystem
 from kernelpde.problem._noise import LearnedNoise as LearnedNoise
 from kernelpde.problem._noise import StudentT as StudentT
+from kernelpde.problem._parameters_as_inputs import declared_unknowns as declared_unknowns
 from kernelpde.problem._parameters_as_inputs import parameters_as_inputs as parameters_as_inputs
 from kernelpde.problem._persistence import check_structure as check_structure
 from kernelpde.problem._persistence import kernel_arrays as kernel_arrays

@@ -21,6 +21,8 @@ class LinearSystem(eqx.Module):
     - `variance`: diagonal of the noise covariance Σ.
     - `nonlinear_coefficients`: coefficients of the nonlinear jet entries, per condition.
     - `nonlinear_indices`: indices of the nonlinear jet entries among the terms of each stack.
+    - `row_scale`: D, by which the nugget of each row is multiplied; by default the diagonal of
+      K + Σ.
     """
 
     stacks: tuple[StackedFunctionals, ...]
@@ -28,6 +30,7 @@ class LinearSystem(eqx.Module):
     variance: Float[Array, " M"]
     nonlinear_coefficients: tuple[Float[Array, "_ _ _"], ...]
     nonlinear_indices: tuple[tuple[int, ...], ...] = eqx.field(static=True)
+    row_scale: Float[Array, " M"] | None = None
 
     @property
     def batches(self) -> tuple[Functionals, ...]:

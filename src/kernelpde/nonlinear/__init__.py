@@ -10,11 +10,6 @@ from kernelpde.nonlinear._discretization import Points as Points
 from kernelpde.nonlinear._discretization import SolveInputs as SolveInputs
 from kernelpde.nonlinear._discretization import discretize as discretize
 from kernelpde.nonlinear._discretization import discretize_at as discretize_at
-from kernelpde.nonlinear._iterate import IterationState as IterationState
-from kernelpde.nonlinear._iteration import advance_iteration as advance_iteration
-from kernelpde.nonlinear._iteration import initial_iteration as initial_iteration
-from kernelpde.nonlinear._iteration import is_fluctuating as is_fluctuating
-from kernelpde.nonlinear._iteration import is_oscillating as is_oscillating
 from kernelpde.nonlinear._result import RESULTS as RESULTS
 from kernelpde.nonlinear._result import RUNNING as RUNNING
 from kernelpde.nonlinear._result import code_from_result as code_from_result
@@ -24,8 +19,9 @@ from kernelpde.nonlinear._solvers import AbstractNonlinearSolver as AbstractNonl
 from kernelpde.nonlinear._solvers import GaussNewton as GaussNewton
 from kernelpde.nonlinear._solvers import LevenbergMarquardt as LevenbergMarquardt
 from kernelpde.nonlinear._solvers import default_solver as default_solver
+from kernelpde.nonlinear._state import IterationState as IterationState
+from kernelpde.nonlinear._step import linearized_weights as linearized_weights
 from kernelpde.nonlinear._step import max_relative_change as max_relative_change
 from kernelpde.nonlinear._step import take_step as take_step
 from kernelpde.nonlinear._step import zero_iterate as zero_iterate
-from kernelpde.nonlinear._transformed import solve_for_jets as solve_for_jets
-from kernelpde.nonlinear._transformed import solve_for_weights as solve_for_weights
+from kernelpde.nonlinear._transformed import solve_implicitly as solve_implicitly

@@ -17,7 +17,8 @@ class RESULTS(enum.Enum):
 
     converged = "The last full step changed the solution by less than the tolerance."
     rounding_limited = (
-        "Converged up to rounding errors: further steps do not decrease the residual."
+        "Converged up to rounding errors: the decrease of the objective that the last full step "
+        "predicted is below its rounding error."
     )
     residual_too_large = (
         "The iteration converged, but the residual at the collocation points is too large: the "
@@ -37,8 +38,8 @@ class RESULTS(enum.Enum):
         "reduce the estimated error."
     )
     stalled = (
-        "No damped step decreases the merit function. Use a rougher kernel or a better initial "
-        "guess (start=...)."
+        "The objective has not decreased in twelve steps. The best iterate is returned. Use a "
+        "rougher kernel or a better initial guess (start=...)."
     )
     max_steps_reached = "The maximum number of steps was reached before convergence."
     not_positive_definite = (
@@ -50,6 +51,7 @@ class RESULTS(enum.Enum):
         "shorter lengthscale, or Sparse with a larger preconditioner_radius."
     )
     not_finite = "NaN or infinite values appeared. The last finite iterate is returned."
+    stopped = "The callback stopped the iteration. The best iterate is returned."
 
 
 RUNNING = -1

@@ -1,4 +1,4 @@
-"""One Gauss-Newton step: linearize, assemble, factor, solve and choose the step length."""
+"""One damped Gauss-Newton step: linearize, assemble, factor, solve and evaluate the residual."""
 
 from dataclasses import replace
 
@@ -14,17 +14,14 @@ from kernelpde.functionals import Prior, gram_diagonal, replicate
 from kernelpde.linear_solvers import RESULTS as LINEAR
 from kernelpde.linear_solvers import AbstractLinearSolverState
 from kernelpde.nonlinear._discretization import SolveInputs
-from kernelpde.problem import Conditions, LinearSystem, nonlinear_residual
+from kernelpde.problem import Conditions, LinearSystem, PointSet, nonlinear_residual
+
+JetValues = tuple[Float[Array, "_ _"], ...]
+Weights = tuple[Float[Array, "_ _"], ...]
 
 _MIN_NUGGET = 1e-15
-"""Lower bound of the nugget by which the damping is divided, for solvers with a nugget of zero."""
-
-_MERIT_ROUNDING = 1e-6
-"""Relative difference of merits that counts as rounding."""
-
-_SMALL_CHANGE = 1e-5
-"""Relative change below which a full step is accepted by its change instead of its merit: near the
-solution rounding dominates differences of the merit."""
+"""Lower bound of the nugget by which the damping is divided, for solvers with a nugget of zero. It
+is a few units of rounding, so that a smaller one changes no matrix."""
 
 
 class Iterate(eqx.Module):
@@ -40,46 +37,57 @@ class Iterate(eqx.Module):
     - `norm_squared`: ‖u‖² in the RKHS.
     """
 
-    jet_values: tuple[Float[Array, "_ _"], ...]
+    jet_values: JetValues
     linear_part: Float[Array, " M"]
-    weights: tuple[Float[Array, "_ _"], ...]
+    weights: Weights
     norm_squared: Float[Array, ""]
 
 
-class StepResult(eqx.Module):
-    """The result of a step.
+class DampedStep(eqx.Module):
+    """The minimizer u of the damped quadratic model at uᵏ.
 
     **Attributes:**
 
-    - `iterate`: new iterate.
-    - `residual_rms`, `residual_max`: nonlinear residual at the new iterate, per condition.
-    - `merit_before`, `merit`: merit function before and after the step; see `take_step`.
-    - `merit_decreased`: whether the merit decreased, up to rounding.
-    - `step_length`: fraction of the step.
-    - `change`: largest relative change (root mean square) among the nonlinear jet values.
-    - `initial_misfit`, `misfit`: root mean square of the residual over T^½, for u = 0 and for the
-      new iterate.
-    - `diagonal`: diagonal of the Gram matrix.
+    - `iterate`: u.
+    - `distance_squared`: ‖u - uᵏ‖².
+    - `row_change`: Φ(u - uᵏ).
+    - `refrozen`: whether D is the diagonal of K + Σ at this linearization.
+    - `damping`: damping λ relative to the objective.
+    - `row_scale`, `row_variance`: diagonals of D and of T = Σ + ηD.
+    - `diagonal`: diagonal of K + Σ.
     - `nugget`, `condition_number`, `result`: nugget, condition number and result code of the linear
       solve.
-    - `finite`: whether all values are finite.
+    - `finite`: whether all weights are finite.
     """
 
     iterate: Iterate
-    residual_rms: Float[Array, " C"]
-    residual_max: Float[Array, " C"]
-    merit_before: Float[Array, ""]
-    merit: Float[Array, ""]
-    merit_decreased: Bool[Array, ""]
-    step_length: Float[Array, ""]
-    change: Float[Array, ""]
-    initial_misfit: Float[Array, ""]
-    misfit: Float[Array, ""]
+    distance_squared: Float[Array, ""]
+    row_change: Float[Array, " M"]
+    refrozen: Bool[Array, ""]
+    damping: Float[Array, ""]
+    row_scale: Float[Array, " M"]
+    row_variance: Float[Array, " M"]
     diagonal: Float[Array, " M"]
     nugget: Float[Array, ""]
     condition_number: Float[Array, ""]
     result: LINEAR
     finite: Bool[Array, ""]
+
+
+class Residuals(eqx.Module):
+    """Nonlinear residuals of uᵏ, of u = 0 and of the new u.
+
+    **Attributes:**
+
+    - `rows`: F(u), row by row.
+    - `rms`, `largest`: root mean square and maximum of F(u) per condition.
+    - `noisy`: whether a condition has noise.
+    """
+
+    rows: Float[Array, "3 M"]
+    rms: Float[Array, "3 C"]
+    largest: Float[Array, "3 C"]
+    noisy: Bool[Array, ""]
 
 
 def zero_iterate(inputs: SolveInputs) -> Iterate:
@@ -95,131 +103,133 @@ def zero_iterate(inputs: SolveInputs) -> Iterate:
 def take_step(
     inputs: SolveInputs,
     iterate: Iterate,
-    *,
     damping: Float[Array, ""],
-    step_lengths: Float[Array, " L"],
+    nugget: Float[Array, ""],
+    row_scale: Float[Array, " M"],
+    max_scale_ratio: Float[Array, ""],
     sweeps: Int[Array, ""],
-    merit_scale: Float[Array, " M"],
-) -> StepResult:
+) -> tuple[DampedStep, Residuals]:
     """Take a damped Gauss-Newton step from uᵏ.
 
-    Let Φ be the functionals of the residual linearized at uᵏ, b = Φuᵏ - F(uᵏ), K = κ(Φ, Φ), D its
-    diagonal, η the nugget and T = Σ + ηD the variance of a row. The step minimizes
+    Let Φ be the functionals of the residual linearized at uᵏ, b = Φuᵏ - F(uᵏ), K = κ(Φ, Φ), η the
+    nugget, D a fixed row scale and T = Σ + ηD the variance of a row. The step minimizes
 
         ½ ‖u‖² + ½ ‖Φu - b‖² in T⁻¹ + ½ λ ‖u - uᵏ‖²,
 
-    the linearized problem with the damping λ of Levenberg and Marquardt. With s = λ / (1 + λ) it is
+    the linearized objective with the damping λ of Levenberg and Marquardt. With s = λ / (1 + λ) it
+    is
 
         u = s uᵏ + κ(·, Φ) z,    z = (K + (1 + λ) T)⁻¹ (b - s Φuᵏ).
 
-    For λ = 0 this is the Gauss-Newton step u = κ(·, Φ)(K + Σ)⁻¹ b, the closed form of the paper.
-    Between uᵏ and u the nonlinear residual is cheap to evaluate, since all its arguments are linear
-    in u. The step therefore tries several step lengths and keeps the one with the smallest merit
-    ½ ‖u‖² + ½ ‖F(u)‖² in T⁻¹.
+    For λ = 0 this is the Gauss-Newton step u = κ(·, Φ)(K + T)⁻¹ b, the closed form of the paper.
 
-    The step consists of four programs. The two that depend on the equation are pointwise and
-    compile fast; the other two depend on array shapes only.
+    Three programs: the two that depend on the equation are pointwise and compile fast, and the one
+    that forms matrices depends on array shapes only.
 
     **Arguments:**
 
     - `inputs`: prior, conditions and linear-solver state.
     - `iterate`: uᵏ.
-    - `damping`: μ = λη, relative to the diagonal of K, so that 1 is strong.
-    - `step_lengths`: trial fractions of the step, longest first.
+    - `damping`: μ = λη, relative to the row scale, so that 1 is strong.
+    - `nugget`: smallest η, if D is not replaced.
+    - `row_scale`: D, or zeros for the diagonal of K + Σ at this linearization.
+    - `max_scale_ratio`: ratio of this diagonal to D above which it replaces D.
     - `sweeps`: sweeps of iterative refinement in the linear solve.
-    - `merit_scale`: a diagonal to use for D in the merit; where it is 0, D itself. Only a fixed
-      one makes merits comparable across steps, since D depends on uᵏ. Only D itself makes the limit
-      of the iteration a minimum of the merit.
     """
     system = inputs.discrete.linearize(iterate.jet_values)
-    full_step, trials = _full_step(
-        inputs.prior, system, iterate, inputs.solver_state, damping, sweeps, step_lengths
+    step, jets, linear_parts = _damped_step(
+        inputs.prior,
+        system,
+        iterate,
+        inputs.solver_state,
+        damping,
+        nugget,
+        row_scale,
+        max_scale_ratio,
+        sweeps,
     )
-    evaluated = _nonlinear_residuals(inputs.conditions, *trials)
-    return _line_search(*evaluated, system.variance, iterate, full_step, step_lengths, merit_scale)
+    return step, _residuals(inputs.conditions, jets, linear_parts)
 
 
-class FullStep(eqx.Module):
-    """The minimizer of the damped linearized problem.
-
-    **Attributes:**
-
-    - `iterate`: the minimizer u.
-    - `inner_product`: ⟨uᵏ, u⟩.
-    - `undamped`: whether the damping is zero.
-    - `min_nugget`: nugget η, bounded away from zero.
-    - `diagonal`: diagonal of the Gram matrix.
-    - `nugget`, `condition_number`, `result`: nugget, condition number and result code of the linear
-      solve.
-    - `finite`: whether all weights are finite.
-    """
-
-    iterate: Iterate
-    inner_product: Float[Array, ""]
-    undamped: Bool[Array, ""]
-    min_nugget: Float[Array, ""]
-    diagonal: Float[Array, " M"]
-    nugget: Float[Array, ""]
-    condition_number: Float[Array, ""]
-    result: LINEAR
-    finite: Bool[Array, ""]
+def linearized_weights(inputs: SolveInputs, jet_values: JetValues) -> Weights:
+    """Return the weights of the solution of the system that is linearized at given jet values."""
+    system, zero = inputs.discrete.linearize(jet_values), zero_iterate(inputs)
+    step, *_ = _damped_step(
+        inputs.prior,
+        system,
+        replace(zero, jet_values=jet_values),
+        inputs.solver_state,
+        zero.norm_squared,
+        zero.norm_squared,
+        zero.linear_part,
+        zero.norm_squared,
+        to_array(np.asarray(inputs.solver_state.refinement_sweeps)),
+    )
+    return step.iterate.weights
 
 
 @compiled
-def _full_step(
+def _damped_step(
     prior: Prior,
     system: LinearSystem,
     iterate: Iterate,
     solver_state: AbstractLinearSolverState,
     damping: Float[Array, ""],
+    nugget: Float[Array, ""],
+    row_scale: Float[Array, " M"],
+    max_scale_ratio: Float[Array, ""],
     sweeps: Int[Array, ""],
-    step_lengths: Float[Array, " L"],
-) -> tuple[FullStep, tuple[tuple[Float[Array, "K _ _"], ...], Float[Array, "K M"]]]:
-    """Solve the damped linearized problem.
-
-    The second result contains the jet values and linear parts of the iterates whose residual is
-    required: the current one, u = 0, and all fractions of the step.
-    """
+) -> tuple[DampedStep, tuple[Float[Array, "3 _ _"], ...], Float[Array, "3 M"]]:
+    """Minimize the damped quadratic model; return also the arguments of three residuals."""
     applied = system.apply_to_jets(iterate.jet_values) + iterate.linear_part
-    diagonal = gram_diagonal(prior, system.batches)
-    nugget = jnp.maximum(solver_state.nugget, _MIN_NUGGET)
-    shrinkage = damping / (nugget + damping)
-    damped_noise = system.variance * (1.0 + damping / nugget) + damping * diagonal
-    damped = replace(system, variance=damped_noise, rhs=system.rhs - shrinkage * applied)
-    linear_solution = solver_state.solve(prior, damped, sweeps)
-    increments = linear_solution.jet_values(prior, system)
-    cross = linear_solution.inner_product(applied, iterate.weights)
-    full = Iterate(
+    diagonal = gram_diagonal(prior, system.batches) + system.variance
+    refrozen = jnp.max(diagonal / row_scale) > max_scale_ratio
+    row_scale = jnp.where(refrozen, diagonal, row_scale)
+    nugget = jnp.maximum(solver_state.nugget, jnp.where(refrozen, 0.0, nugget))
+    solver_state = eqx.tree_at(lambda state: state.solver.nugget, solver_state, nugget)
+    min_nugget = jnp.maximum(nugget, _MIN_NUGGET)
+    relative = damping / min_nugget
+    shrinkage = relative / (1.0 + relative)
+    damped = replace(
+        system,
+        variance=system.variance + relative * (system.variance + min_nugget * row_scale),
+        rhs=system.rhs - shrinkage * applied,
+        row_scale=row_scale,
+    )
+    solution = solver_state.solve(prior, damped, sweeps)
+    increments = solution.jet_values(prior, system)
+    cross = solution.inner_product(applied, iterate.weights)
+    remaining = 1.0 - shrinkage
+    new = Iterate(
         _scaled_sum(shrinkage, iterate.jet_values, increments),
-        shrinkage * iterate.linear_part
-        + linear_solution.row_values
-        - system.apply_to_jets(increments),
-        _scaled_sum(shrinkage, iterate.weights, linear_solution.coefficients),
-        shrinkage**2 * iterate.norm_squared
-        + 2.0 * shrinkage * cross
-        + linear_solution.norm_squared,
+        shrinkage * iterate.linear_part + solution.row_values - system.apply_to_jets(increments),
+        _scaled_sum(shrinkage, iterate.weights, solution.coefficients),
+        shrinkage**2 * iterate.norm_squared + 2.0 * shrinkage * cross + solution.norm_squared,
     )
-    step = FullStep(
-        full,
-        shrinkage * iterate.norm_squared + cross,
-        damping == 0.0,
-        nugget,
+    distance_squared = (
+        remaining**2 * iterate.norm_squared - 2.0 * remaining * cross + solution.norm_squared
+    )
+    step = DampedStep(
+        new,
+        jnp.maximum(distance_squared, 0.0),
+        solution.row_values - remaining * applied,
+        refrozen,
+        relative,
+        row_scale,
+        system.variance + jnp.maximum(solution.nugget, _MIN_NUGGET) * row_scale,
         diagonal,
-        linear_solution.nugget,
-        linear_solution.condition_number(),
-        linear_solution.result,
-        jnp.isfinite(linear_solution.weights).all(),
+        solution.nugget,
+        solution.condition_number(),
+        solution.result,
+        jnp.isfinite(solution.weights).all(),
     )
 
-    def trial_values(old: Array, new: Array) -> Array:
-        fractions = jax.vmap(lambda length: (1.0 - length) * old + length * new)(step_lengths)
-        return jnp.concatenate([old[None], jnp.zeros_like(old)[None], fractions])
+    def stack(old: Array, new: Array) -> Array:
+        return jnp.stack([old, jnp.zeros_like(old), new])
 
-    trials = (
-        tuple(map(trial_values, iterate.jet_values, full.jet_values)),
-        trial_values(iterate.linear_part, full.linear_part),
-    )
-    return replicate((step, trials), linear_solution.device_mesh)
+    jets = tuple(map(stack, iterate.jet_values, new.jet_values))
+    linear_parts = stack(iterate.linear_part, new.linear_part)
+    return replicate((step, jets, linear_parts), solution.device_mesh)
 
 
 def _scaled_sum(
@@ -231,12 +241,12 @@ def _scaled_sum(
 
 
 @pointwise
-def _nonlinear_residuals(
+def _residuals(
     conditions: Conditions,
-    jet_values: tuple[Float[Array, "K _ _"], ...],
-    linear_part: Float[Array, "K M"],
-) -> tuple[Float[Array, "K M"], Float[Array, "K C"], Float[Array, "K C"]]:
-    """Return F(u) of several u, with its root mean square and maximum per condition."""
+    jet_values: tuple[Float[Array, "3 _ _"], ...],
+    linear_part: Float[Array, "3 M"],
+) -> Residuals:
+    """Evaluate F(u) for three u."""
     rows = jax.vmap(lambda j, v: nonlinear_residual(conditions, j, v))(jet_values, linear_part)
     stops = np.cumsum([condition.num_rows for condition in conditions])
     chunks = jnp.split(rows, stops[:-1], axis=1)
@@ -244,68 +254,20 @@ def _nonlinear_residuals(
         jnp.sqrt(jnp.sum(chunk**2, 1) / condition.num_active_rows)
         for chunk, condition in zip(chunks, conditions, strict=True)
     ]
-    return rows, jnp.stack(rms, 1), jnp.stack([jnp.max(jnp.abs(c), 1) for c in chunks], 1)
+    largest = [jnp.max(jnp.abs(chunk), 1) for chunk in chunks]
+    noisy = jnp.stack([_has_noise(condition.point_set) for condition in conditions]).any()
+    return Residuals(rows, jnp.stack(rms, 1), jnp.stack(largest, 1), noisy)
 
 
-@pointwise
-def _line_search(
-    rows: Float[Array, "K M"],
-    rms: Float[Array, "K C"],
-    largest: Float[Array, "K C"],
-    variance: Float[Array, " M"],
-    iterate: Iterate,
-    full_step: FullStep,
-    step_lengths: Float[Array, " L"],
-    merit_scale: Float[Array, " M"],
-) -> StepResult:
-    """Choose the step length with the smallest merit among the trial iterates of `full_step`.
-
-    The first two of the K residuals belong to the current iterate and to u = 0.
-    """
-    full = full_step.iterate
-    norms = (
-        (1.0 - step_lengths) ** 2 * iterate.norm_squared
-        + 2.0 * (1.0 - step_lengths) * step_lengths * full_step.inner_product
-        + step_lengths**2 * full.norm_squared
-    )
-    row_variance = variance + full_step.min_nugget * jnp.where(
-        merit_scale > 0, merit_scale, full_step.diagonal
-    )
-    misfits = jnp.sum(rows**2 / row_variance, axis=1)
-    merit_before = 0.5 * (iterate.norm_squared + misfits[0])
-    merits = 0.5 * (norms + misfits[2:])
-    merits = jnp.where(jnp.isfinite(merits), merits, jnp.inf)
-    full_change = max_relative_change(iterate.jet_values, full.jet_values)
-    change_is_small = (full_change <= _SMALL_CHANGE) & (merits[0] <= 1.1 * merit_before)
-    tied = merits[0] <= jnp.minimum(jnp.min(merits), merit_before) * (1.0 + _MERIT_ROUNDING)
-    index = jnp.where(change_is_small | tied, 0, jnp.argmin(merits))
-    length, merit, misfit = step_lengths[index], merits[index], misfits[index + 2]
-    new = jax.tree.map(lambda old, new: (1.0 - length) * old + length * new, iterate, full)
-    new = eqx.tree_at(lambda it: it.norm_squared, new, norms[index])
-    is_full_step = (length == 1.0) & full_step.undamped
-    tolerance = jnp.where(is_full_step, 1 + _MERIT_ROUNDING, 1 - _MERIT_ROUNDING)
-    return StepResult(
-        iterate=new,
-        residual_rms=rms[index + 2],
-        residual_max=largest[index + 2],
-        merit_before=merit_before,
-        merit=merit,
-        merit_decreased=change_is_small | (merit < merit_before * tolerance),
-        step_length=length,
-        change=max_relative_change(iterate.jet_values, new.jet_values),
-        initial_misfit=jnp.sqrt(misfits[1] / rows.shape[1]),
-        misfit=jnp.sqrt(misfit / rows.shape[1]),
-        diagonal=full_step.diagonal,
-        nugget=full_step.nugget,
-        condition_number=full_step.condition_number,
-        result=full_step.result,
-        finite=full_step.finite & jnp.isfinite(merit),
-    )
+def _has_noise(points: PointSet) -> Bool[Array, ""]:
+    """Return whether a row has noise. Padding rows do not count."""
+    noisy = points.noise > 0
+    if points.quadrature is not None:
+        noisy &= (points.quadrature != 0).any(axis=1)
+    return noisy.any()
 
 
-def max_relative_change(
-    old: tuple[Float[Array, "_ _"], ...], new: tuple[Float[Array, "_ _"], ...]
-) -> Float[Array, ""]:
+def max_relative_change(old: JetValues, new: JetValues) -> Float[Array, ""]:
     """Return the largest relative change, in root mean square, among nonlinear jet values."""
     ratios = [
         jnp.sqrt(jnp.sum((n - o) ** 2, axis=0) / jnp.maximum(jnp.sum(n**2, axis=0), 1e-300))

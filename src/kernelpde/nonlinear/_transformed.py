@@ -11,6 +11,7 @@ multipliers. It is small if the iteration converges fast, and GMRES then needs f
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import equinox as eqx
 import jax
@@ -22,14 +23,11 @@ from jaxtyping import Array, Float, PyTree
 from kernelpde.compiling import compiled
 from kernelpde.linear_solvers import AbstractLinearSolverState, split_tangents
 from kernelpde.nonlinear._discretization import SolveInputs
-from kernelpde.nonlinear._iterate import IterationState
-from kernelpde.nonlinear._iteration import advance_iteration, initial_iteration
-from kernelpde.nonlinear._result import RESULTS, RUNNING, code_from_result, is_converged
+from kernelpde.nonlinear._result import is_converged
 from kernelpde.nonlinear._solvers import AbstractNonlinearSolver
+from kernelpde.nonlinear._state import IterationState
+from kernelpde.nonlinear._step import JetValues, Weights
 from kernelpde.problem import DiscreteProblem
-
-JetValues = tuple[Float[Array, "_ _"], ...]
-Weights = tuple[Float[Array, "_ _"], ...]
 
 _TOLERANCE = 1e-9
 """Relative tolerance of GMRES."""
@@ -42,112 +40,53 @@ _RESTART, _MAX_RESTARTS = 20, 10
 
 
 @compiled
-def solve_for_weights(
+def solve_implicitly(
     inputs: SolveInputs,
     solver: AbstractNonlinearSolver,
     start: JetValues | None,
-    tolerance: float,
     max_steps: int,
-) -> tuple[IterationState, Weights]:
-    """Return the final iteration, and the weights of the solution with their derivatives."""
-    iteration = _iterate_without_gradient(inputs, solver, start, tolerance, max_steps)
-    return iteration, _implicit_weights(inputs.discrete, inputs.solver_state, iteration)
+) -> tuple[IterationState, JetValues, Weights]:
+    """Return the final state, and its jet values and weights with implicit derivatives.
 
-
-def solve_for_jets(
-    inputs: SolveInputs,
-    solver: AbstractNonlinearSolver,
-    start: JetValues | None,
-    tolerance: float,
-    max_steps: int,
-) -> tuple[IterationState, JetValues]:
-    """Return the final iteration, and its nonlinear jet values with their derivatives."""
-    iteration = _iterate_without_gradient(inputs, solver, start, tolerance, max_steps)
-    return iteration, _implicit_jets(inputs.discrete, inputs.solver_state, iteration)
-
-
-def _iterate_without_gradient(
-    inputs: SolveInputs,
-    solver: AbstractNonlinearSolver,
-    start: JetValues | None,
-    tolerance: float,
-    max_steps: int,
-) -> IterationState:
-    """Run all steps, refinement included, in one `while_loop`."""
+    The jet values belong to the fixed point, before refinement.
+    """
     arrays, static = eqx.partition((inputs, start), eqx.is_array)
-    inputs, start = eqx.combine(jax.lax.stop_gradient(arrays), static)
-    inputs = inputs.with_factor()
-    sweeps = inputs.solver_state.refinement_sweeps
-
-    def continues(carry: tuple[IterationState, Array]) -> Array:
-        iteration, refined = carry
-        should_refine = is_converged(iteration.code) & ~refined & (sweeps > 0)
-        return (iteration.code == RUNNING) | should_refine
-
-    def step(carry: tuple[IterationState, Array]) -> tuple[IterationState, Array]:
-        iteration, _ = carry
-        refine = is_converged(iteration.code)
-        new = advance_iteration(inputs, solver, iteration, jnp.where(refine, sweeps, 0), tolerance)
-        exhausted = (new.code == RUNNING) & (new.control.steps >= max_steps)
-        code = jnp.where(exhausted, code_from_result(RESULTS.max_steps_reached), new.code)
-        return eqx.tree_at(lambda state: state.control.code, new, code), refine
-
-    initial = jax.tree.map(jnp.asarray, initial_iteration(inputs, solver, start))
-    return jax.lax.while_loop(continues, step, (initial, jnp.asarray(False)))[0]
+    constant, start = eqx.combine(jax.lax.stop_gradient(arrays), static)
+    constant = constant.with_factor()
+    initial = jax.tree.map(jnp.asarray, solver.init(constant, start, max_steps))
+    state = jax.lax.while_loop(
+        lambda state: ~state.has_ended, lambda state: solver.step(constant, state), initial
+    )
+    return state, *_implicit(inputs.discrete, inputs.solver_state, state)
 
 
 @eqx.filter_custom_jvp
-def _implicit_weights(
-    discrete: DiscreteProblem,
-    solver_state: AbstractLinearSolverState,
-    iteration: IterationState,
-) -> Weights:
-    """Return the weights of the solution, with implicit derivatives."""
-    del discrete, solver_state
-    return iteration.current.iterate.weights
-
-
-@_implicit_weights.def_jvp
-def _(primals: PyTree, tangents: PyTree) -> PyTree:
-    iteration = primals[2]
-    return iteration.current.iterate.weights, _implicit_tangents(primals, tangents)[1]
-
-
-@eqx.filter_custom_jvp
-def _implicit_jets(
-    discrete: DiscreteProblem,
-    solver_state: AbstractLinearSolverState,
-    iteration: IterationState,
-) -> JetValues:
-    """Return the nonlinear jet values at the fixed point, with implicit derivatives."""
+def _implicit(
+    discrete: DiscreteProblem, solver_state: AbstractLinearSolverState, state: IterationState
+) -> tuple[JetValues, Weights]:
+    """Return jet values at the fixed point and weights, with implicit derivatives."""
     del discrete
-    return _fixed_point(solver_state, iteration)
+    return _fixed_point(solver_state, state), state.current.iterate.weights
 
 
-@_implicit_jets.def_jvp
+def _fixed_point(solver_state: AbstractLinearSolverState, state: IterationState) -> JetValues:
+    return state.fixed_point if solver_state.refinement_sweeps else state.current.iterate.jet_values
+
+
+@_implicit.def_jvp
 def _(primals: PyTree, tangents: PyTree) -> PyTree:
-    return _fixed_point(*primals[1:]), _implicit_tangents(primals, tangents)[0]
-
-
-def _fixed_point(solver_state: AbstractLinearSolverState, iteration: IterationState) -> JetValues:
-    if solver_state.refinement_sweeps:
-        return iteration.jets_before_refinement
-    return iteration.current.iterate.jet_values
-
-
-def _implicit_tangents(primals: PyTree, tangents: PyTree) -> tuple[JetValues, Weights]:
-    """Return the tangents of jet values and weights by the implicit function theorem."""
-    discrete, solver_state, iteration = primals
+    discrete, solver_state, state = primals
     primal, tangent, static = split_tangents(discrete, tangents[0])
-    flat, unravel = ravel_pytree(_fixed_point(solver_state, iteration))
+    flat, unravel = ravel_pytree(_fixed_point(solver_state, state))
 
     def step(jets: Float[Array, " n"], arrays: PyTree) -> tuple[Float[Array, " n"], Weights]:
         discrete = eqx.combine(arrays, static)
-        prior, system = discrete.prior, discrete.linearize(unravel(jets))
+        prior = discrete.prior
+        system = replace(discrete.linearize(unravel(jets)), row_scale=state.row_scale)
         linear_solution = solver_state.solve(prior, system)
         new_jets = ravel_pytree(linear_solution.jet_values(prior, system))[0]
         if solver_state.refinement_sweeps:
-            sweeps = jnp.where(iteration.control.refined, solver_state.refinement_sweeps, 0)
+            sweeps = jnp.where(state.refined, solver_state.refinement_sweeps, 0)
             linear_solution = solver_state.solve(prior, system, sweeps)
         return new_jets, linear_solution.coefficients
 
@@ -164,8 +103,8 @@ def _implicit_tangents(primals: PyTree, tangents: PyTree) -> tuple[JetValues, We
     implicit = unravel(jet_tangent), pushforward(jet_tangent, tangent)[1]
     # Without a fixed point the derivative is NaN. A factor makes its transpose NaN as well, which
     # a selection would not.
-    factor = jnp.where(is_converged(iteration.code), 1.0, jnp.nan)
-    return jax.tree.map(lambda t: factor * t, implicit)
+    factor = jnp.where(is_converged(state.code), 1.0, jnp.nan)
+    return _implicit(*primals), jax.tree.map(lambda t: factor * t, implicit)
 
 
 def _solve_by_gmres(

@@ -13,7 +13,10 @@ from kernelpde.solution._arguments import check_solution as check_solution
 from kernelpde.solution._arguments import check_solver as check_solver
 from kernelpde.solution._error import ErrorEstimate as ErrorEstimate
 from kernelpde.solution._error import FieldError as FieldError
+from kernelpde.solution._error import Perturbation as Perturbation
 from kernelpde.solution._error import estimate_error as estimate_error
+from kernelpde.solution._error import evaluation_points as evaluation_points
+from kernelpde.solution._error import solve_linearized as solve_linearized
 from kernelpde.solution._exportable import Exportable as Exportable
 from kernelpde.solution._history import SolveHistory as SolveHistory
 from kernelpde.solution._history import SolveRecord as SolveRecord
@@ -27,5 +30,6 @@ from kernelpde.solution._solve import solve as solve
 from kernelpde.solution._start import Start as Start
 from kernelpde.solution._start import initial_jets as initial_jets
 from kernelpde.solution._test_residuals import midpoints as midpoints
+from kernelpde.solution._views import FieldSource as FieldSource
 from kernelpde.solution._views import FieldView as FieldView
 from kernelpde.solution._views import LawView as LawView

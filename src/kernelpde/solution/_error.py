@@ -10,22 +10,20 @@ All are linearized at the final iterate:
   error approximately from above.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
 
-import equinox as eqx
 import numpy as np
 from jaxtyping import Float
 
-from kernelpde.arrays import to_array
 from kernelpde.compiling import is_traced
 from kernelpde.errors import InputError
 from kernelpde.geometry import as_patches
 from kernelpde.kernels import scale_lengthscales
 from kernelpde.linear_solvers import Automatic
-from kernelpde.nonlinear import discretize_at, take_step, zero_iterate
+from kernelpde.nonlinear import discretize_at, linearized_weights
 from kernelpde.problem import PointSet, Problem, field_names
 
 _LENGTHSCALE_FACTOR = 1.4
@@ -47,12 +45,16 @@ two ends of a line, for example, is indispensable."""
 _SEED_OFFSET = 5_000_011
 """Offset of the seed of the resampled points."""
 
-_NUM_STEP_LENGTHS = 12
-"""Number of step lengths, equal to the one of `LevenbergMarquardt`, whose program is reused."""
+
+@runtime_checkable
+class Fields(Protocol):
+    """Fields by name, as functions of points."""
+
+    def __getitem__(self, field: str, /) -> Callable[[Any], Any]: ...
 
 
 @runtime_checkable
-class Estimable(Protocol):
+class Estimable(Fields, Protocol):
     """A solution whose error can be estimated, as a dataclass with these attributes."""
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
@@ -68,10 +70,10 @@ class Estimable(Protocol):
     @property
     def nugget(self) -> Any: ...
 
-    def __getitem__(self, field: str, /) -> Callable[[Any], Any]: ...
     def evaluate_jets(self, terms: Any, points: Any, /) -> Any: ...
 
 
+F = TypeVar("F", bound=Fields)
 S = TypeVar("S", bound=Estimable)
 
 
@@ -88,8 +90,33 @@ class FieldError(NamedTuple):
     max: float
 
 
+_NO_LENGTHSCALES = "The kernels have no lengthscales: their bias is not estimated."
+
+
+class Perturbation(NamedTuple):
+    """A change of a discretization.
+
+    **Attributes:**
+
+    - `resample`: whether collocation points are redrawn.
+    - `lengthscale_factor`: factor of all lengthscales.
+    """
+
+    resample: bool = False
+    lengthscale_factor: float = 1.0
+
+    def apply(
+        self, problem: Problem, point_sets: tuple[PointSet, ...], seed: int
+    ) -> tuple[Problem, tuple[PointSet, ...]]:
+        """Return the perturbed problem and its points."""
+        if self.resample:
+            return problem, resample_points(problem, point_sets, seed)
+        prior = scale_lengthscales(problem.prior, self.lengthscale_factor)
+        return (problem if prior is None else problem.with_prior(prior)), point_sets
+
+
 @dataclass(frozen=True, eq=False)
-class ErrorEstimate(Mapping[str, FieldError], Generic[S]):
+class ErrorEstimate(Mapping[str, FieldError], Generic[F]):
     """Estimated errors of a solution, by field name: `estimate["u"].rms`.
 
     **Attributes:**
@@ -103,14 +130,45 @@ class ErrorEstimate(Mapping[str, FieldError], Generic[S]):
     - `message`: limitations of the estimate, or an empty string.
     """
 
-    solution: S
-    resampled: S
-    longer: S | None
-    shorter: S | None
+    solution: F
+    resampled: F
+    longer: F | None
+    shorter: F | None
     interior_points: Float[np.ndarray, "n d"]
     boundary_points: Float[np.ndarray, "m d"]
     fields: dict[str, FieldError]
     message: str = ""
+
+    @staticmethod
+    def from_perturbations(
+        solution: F,
+        problem: Problem,
+        perturb: Callable[["Perturbation"], F],
+        interior_points: Float[np.ndarray, "n d"],
+        boundary_points: Float[np.ndarray, "m d"],
+        limitations: Sequence[str] = (),
+    ) -> "ErrorEstimate[F]":
+        """Compare a solution with its perturbations.
+
+        **Arguments:**
+
+        - `problem`: problem with the fields of the solution.
+        - `perturb`: computes the solution of a perturbed problem.
+        - `limitations`: sentences of the message.
+        """
+        has_lengthscales = scale_lengthscales(problem.prior, 1.0) is not None
+        message = " ".join([*limitations, *([] if has_lengthscales else [_NO_LENGTHSCALES])])
+        longer, shorter = (
+            perturb(Perturbation(lengthscale_factor=factor)) if has_lengthscales else None
+            for factor in (_LENGTHSCALE_FACTOR, 1.0 / _LENGTHSCALE_FACTOR)
+        )
+        resampled = perturb(Perturbation(resample=True))
+        estimate = ErrorEstimate(
+            solution, resampled, longer, shorter, interior_points, boundary_points, {}, message
+        )
+        for name in field_names(problem):
+            estimate.fields[name] = estimate._field_error(name)
+        return estimate
 
     def __getitem__(self, name: str) -> FieldError:
         return self.fields[name]
@@ -133,8 +191,8 @@ class ErrorEstimate(Mapping[str, FieldError], Generic[S]):
 
     def of_quantity(
         self,
-        quantity: Callable[[S], Any],
-        reference_quantity: Callable[[S], Any] | None = None,
+        quantity: Callable[[F], Any],
+        reference_quantity: Callable[[F], Any] | None = None,
     ) -> np.ndarray:
         """Estimate the error of a quantity that is computed from a solution.
 
@@ -159,7 +217,7 @@ class ErrorEstimate(Mapping[str, FieldError], Generic[S]):
             return np.asarray(error)
         return np.asarray(np.maximum(error, weight * np.abs(np.asarray(quantity(closer)) - value)))
 
-    def _closer_solution(self, quantity: Callable[[S], Any]) -> tuple[S | None, float]:
+    def _closer_solution(self, quantity: Callable[[F], Any]) -> tuple[F | None, float]:
         """Return the closer solution with modified lengthscales, and the weight of its change."""
         if self.longer is None or self.shorter is None:
             return None, 0.0
@@ -175,11 +233,25 @@ class ErrorEstimate(Mapping[str, FieldError], Generic[S]):
         limit = _MAX_CHANGE_RATIO * resampling / np.sqrt(2)
         return closer, min(1.0, limit / change) if 0 < limit < change else 1.0
 
-    def _relative_fields(self, solution: S) -> np.ndarray:
+    def _relative_fields(self, solution: F) -> np.ndarray:
         """Return the values of all fields, relative to the root mean square of each."""
         return np.stack(
             [np.asarray(solution[name](self.points)) / rms for name, rms in self._rms.items()]
         )
+
+    def _field_error(self, name: str) -> FieldError:
+        """Return the estimated error of one field; each solution is evaluated once."""
+        solutions = [self.solution, self.resampled, self.longer, self.shorter]
+        values = {id(s): np.asarray(s[name](self.points)) for s in solutions if s is not None}
+        count = len(self.interior_points)
+
+        def value(solution: F) -> np.ndarray:
+            return values[id(solution)]
+
+        error = self.of_quantity(value, reference_quantity=value)
+        error = error / _rms(value(self.solution)[:count])
+        error = np.where(np.isfinite(error), error, np.inf)
+        return FieldError(float(np.sqrt(np.mean(error[:count] ** 2))), float(error.max()))
 
     @cached_property
     def _rms(self) -> dict[str, float]:
@@ -207,43 +279,19 @@ def estimate_error(solution: S, *, seed: int = 0) -> ErrorEstimate[S]:
             "batched or traced. Estimate the error outside of jax.jit, jax.vmap and jax.grad."
         )
     problem = solution.problem
-    point_sets = _resample_points(problem, solution.point_sets, seed)
-    resampled = _solve_linearized(solution, problem, point_sets)
-    longer, shorter = (
-        None
-        if prior is None
-        else _solve_linearized(solution, problem.with_prior(prior), solution.point_sets)
-        for prior in (
-            scale_lengthscales(problem.prior, factor)
-            for factor in (_LENGTHSCALE_FACTOR, 1.0 / _LENGTHSCALE_FACTOR)
-        )
-    )
+
+    def perturb(perturbation: Perturbation) -> S:
+        return solve_linearized(solution, *perturbation.apply(problem, solution.point_sets, seed))
+
     limitations = []
     if not solution.converged:
         limitations.append("The solution has not converged: its error may be larger than this.")
-    pairs = zip(point_sets, solution.point_sets, strict=True)
-    if all(new.points is old.points for new, old in pairs):
+    if not any(_can_resample(problem, *pair) for pair in enumerate(solution.point_sets)):
         limitations.append(
             "No points can be resampled: the error at other points is not estimated."
         )
-    if longer is None:
-        limitations.append("The kernels have no lengthscales: their bias is not estimated.")
-    interior, boundary = _evaluation_points(problem, solution.point_sets, seed)
-    message = " ".join(limitations)
-    estimate = ErrorEstimate(solution, resampled, longer, shorter, interior, boundary, {}, message)
-    solutions = [s for s in (solution, resampled, longer, shorter) if s is not None]
-    for name in field_names(problem):
-        values = {id(s): np.asarray(s[name](estimate.points)) for s in solutions}
-
-        def evaluated(solution: S, values: dict[int, np.ndarray] = values) -> np.ndarray:
-            return values[id(solution)]
-
-        scale = _rms(values[id(solution)][: len(interior)])
-        error = estimate.of_quantity(evaluated, reference_quantity=evaluated) / scale
-        error = np.where(np.isfinite(error), error, np.inf)
-        rms = np.sqrt(np.mean(error[: len(interior)] ** 2))
-        estimate.fields[name] = FieldError(float(rms), float(error.max()))
-    return estimate
+    points = evaluation_points(problem, solution.point_sets, seed)
+    return ErrorEstimate.from_perturbations(solution, problem, perturb, *points, limitations)
 
 
 def _rms(values: Any) -> float:
@@ -251,26 +299,34 @@ def _rms(values: Any) -> float:
     return max(float(np.sqrt(np.mean(np.abs(np.asarray(values)) ** 2))), 1e-300)
 
 
-def _resample_points(
+def _can_resample(problem: Problem, index: int, points: PointSet) -> bool:
+    """Return whether a condition has a region, or enough user-supplied noise-free points."""
+    if not problem.has_given_points(problem.conditions[index].name):
+        return True
+    has_noise = np.any(np.asarray(points.noise) > 0)
+    return not has_noise and points.rows_per_equation >= _MIN_POINTS_TO_SPLIT
+
+
+def resample_points(
     problem: Problem, point_sets: tuple[PointSet, ...], seed: int
 ) -> tuple[PointSet, ...]:
     """Draw equally many new points; keep half of the user-supplied noise-free points."""
     rng = np.random.default_rng([seed, 23])
     resampled = []
-    for condition, points in zip(problem.conditions, point_sets, strict=True):
-        count = points.rows_per_equation
-        if not problem.has_given_points(condition.name):
+    for index, points in enumerate(point_sets):
+        count, name = points.rows_per_equation, problem.conditions[index].name
+        if not problem.has_given_points(name):
             points = problem.collocate_condition(
-                condition.name, count, seed=seed + _SEED_OFFSET, sampling="halton"
+                name, count, seed=seed + _SEED_OFFSET, sampling="halton"
             )
-        elif not np.any(np.asarray(points.noise) > 0) and count >= _MIN_POINTS_TO_SPLIT:
+        elif _can_resample(problem, index, points):
             half = rng.choice(count, size=count // 2, replace=False)
             points = points.select_rows(np.sort(half))
         resampled.append(points)
     return problem.with_current_noise(tuple(resampled))
 
 
-def _evaluation_points(
+def evaluation_points(
     problem: Problem, point_sets: tuple[PointSet, ...], seed: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return evenly spread points of the domain, and points on boundaries with corners.
@@ -298,7 +354,7 @@ def _evaluation_points(
     return np.concatenate(interior), np.concatenate(boundary)[:_NUM_BOUNDARY_POINTS]
 
 
-def _solve_linearized(solution: S, problem: Problem, point_sets: tuple[PointSet, ...]) -> S:
+def solve_linearized(solution: S, problem: Problem, point_sets: tuple[PointSet, ...]) -> S:
     """Solve a problem, linearized at a solution, with other points or kernels."""
     nugget = float(np.clip(float(solution.nugget), 1e-12, 1e-6))
     discretization = discretize_at(problem, point_sets, Automatic(nugget))
@@ -307,16 +363,7 @@ def _solve_linearized(solution: S, problem: Problem, point_sets: tuple[PointSet,
         solution.evaluate_jets(condition.nonlinear_terms, condition.point_set.points)
         for condition in inputs.conditions
     )
-    iterate = eqx.tree_at(lambda it: it.jet_values, zero_iterate(inputs), jet_values)
-    step = take_step(
-        inputs,
-        iterate,
-        damping=to_array(np.zeros(())),
-        step_lengths=to_array(np.ones(_NUM_STEP_LENGTHS)),
-        sweeps=to_array(np.asarray(inputs.solver_state.refinement_sweeps)),
-        merit_scale=to_array(np.zeros(iterate.linear_part.shape)),
-    )
-    weights = discretization.without_padding(step.iterate.weights)
+    weights = discretization.without_padding(linearized_weights(inputs, jet_values))
     return replace(
         solution,
         problem=discretization.problem,

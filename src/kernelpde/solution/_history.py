@@ -17,10 +17,13 @@ class SolveRecord:
 
     - `step`: index of the step, from 1.
     - `damping`: damping μ; 0 is a full Gauss-Newton step.
-    - `step_length`: accepted fraction of the step.
     - `accepted`: whether the new iterate was kept.
     - `residuals`: root mean square residual of each condition at the new iterate.
-    - `merit`: merit function at the new iterate.
+    - `objective`: objective at the new iterate.
+    - `objective_index`: number of the objective, from 1. A change of the row weights or of the
+      nugget makes a new one, and values of different objectives are not comparable.
+    - `previous_objective`: value of the same objective before the step.
+    - `predicted_decrease`: predicted decrease of the objective.
     - `change`: relative change of the solution.
     - `nugget`: nugget of the linear solve.
     - `seconds`: duration of the step, including compilation.
@@ -31,10 +34,12 @@ class SolveRecord:
 
     step: int
     damping: float
-    step_length: float
     accepted: bool
     residuals: dict[str, float]
-    merit: float
+    objective: float
+    objective_index: int
+    previous_objective: float
+    predicted_decrease: float
     change: float
     nugget: float
     seconds: float

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from kernelpde.arrays import Numbers, concrete_array
+from kernelpde.arrays import Numbers, concrete_array, on_host
 from kernelpde.checking import to_float_array
 from kernelpde.errors import InputError
 from kernelpde.functionals import DEFAULT_MEMORY, Functionals, Term
@@ -27,7 +27,7 @@ from kernelpde.solution._evaluation import evaluate_expansion, evaluate_residual
 from kernelpde.solution._exportable import Exportable
 from kernelpde.solution._history import SolveHistory
 from kernelpde.solution._test_residuals import MAX_TEST_RESIDUAL, UNCOUPLED_CONDITION_NUMBER
-from kernelpde.solution._views import ComplexView, FieldSource, FieldView, LawView
+from kernelpde.solution._views import FieldSource
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -37,7 +37,7 @@ _MAX_SUMMARY_UNKNOWNS = 5
 
 
 @dataclass(frozen=True, eq=False)
-class Solution(Exportable, FieldSource):
+class Solution(FieldSource, Exportable):
     """Fields that satisfy the conditions of a problem, with diagnostics.
 
     **Attributes:**
@@ -157,12 +157,12 @@ class Solution(Exportable, FieldSource):
     @property
     def parameters(self) -> dict[str, float | Array]:
         """Values of the unknown parameters, by name."""
-        anywhere = jnp.zeros((1, len(self.problem.space.coordinates)))
+        anywhere = np.zeros((1, len(self.problem.space.coordinates)))
         order = self.problem.frame.multi_index()
         values = {}
         for parameter in self.problem.parameters:
             terms = (Term(self.problem.field_index(parameter.name), (order,)),)
-            value = parameter.value(self.evaluate_jets(terms, anywhere)[0, 0])
+            value = parameter.value(on_host(lambda v: v[0, 0], self.evaluate_jets(terms, anywhere)))
             values[parameter.name] = value if isinstance(value, jax.core.Tracer) else float(value)
         return values
 
@@ -170,19 +170,6 @@ class Solution(Exportable, FieldSource):
     def law_arguments(self) -> dict[str, Array]:
         """All arguments at which the conditions evaluate each law."""
         return self.problem.law_arguments(self.point_sets, self.evaluate_jets)
-
-    def __getitem__(self, field: str) -> FieldView | ComplexView:
-        if field in [parameter.name for parameter in self.problem.parameters]:
-            raise InputError(
-                f"Solution: {field!r} is a parameter, not a field. Use parameters[{field!r}]."
-            )
-        for name, real, imag in self.problem.complex_fields:
-            if name == field:
-                return ComplexView(FieldView(self, real), FieldView(self, imag))
-        for law in self.problem.laws:
-            if law.name == field:
-                return LawView(self, law)
-        return FieldView(self, self.problem.field_index(field))
 
     def evaluate_jets(
         self, terms: tuple[Term, ...], points: Numbers, *, memory: int = DEFAULT_MEMORY
@@ -209,7 +196,7 @@ class Solution(Exportable, FieldSource):
             values = self.expansion.jets(self.problem.prior, flat, terms)
         else:
             values = evaluate_expansion(self.problem.prior, flat, terms, self.expansion, memory)
-        return values.reshape(*array.shape[:-1], len(terms))
+        return on_host(lambda v: v.reshape(*array.shape[:-1], len(terms)), values)
 
     def residual(self, condition: str, points: Numbers) -> Float[Array, "N R"]:
         """Return the residual of a condition at other points, one column per equation.
@@ -231,7 +218,8 @@ class Solution(Exportable, FieldSource):
         point_set = self.problem.append_integral_nodes(index, point_set)
         jet_values = self.evaluate_jets(residual.terms, np.asarray(point_set.points))
         values = evaluate_residual(residual, point_set, jet_values)
-        return values.reshape(point_set.rows_per_equation, point_set.num_nodes, -1).sum(axis=1)
+        shape = (point_set.rows_per_equation, point_set.num_nodes, -1)
+        return on_host(lambda v: v.reshape(shape).sum(axis=1), values)
 
     def plot(
         self,

@@ -16,18 +16,14 @@ from kernelpde.errors import SolveError
 from kernelpde.linear_solvers import LinearSolver
 from kernelpde.nonlinear import (
     RESULTS,
-    RUNNING,
     AbstractNonlinearSolver,
     Discretization,
     IterationState,
     Points,
-    advance_iteration,
     code_from_result,
     default_solver,
     discretize,
-    initial_iteration,
-    is_converged,
-    solve_for_weights,
+    solve_implicitly,
 )
 from kernelpde.precision import require_float64
 from kernelpde.problem import Problem, check_at_zero
@@ -53,7 +49,7 @@ def solve(
     linear_solver: LinearSolver | None = None,
     max_steps: int = 50,
     throw: bool = True,
-    callback: Callable[[SolveRecord], None] | None = None,
+    callback: Callable[[SolveRecord], bool | None] | None = None,
 ) -> Solution:
     """Find the fields of minimum norm that satisfy the conditions of a problem at points.
 
@@ -88,7 +84,7 @@ def _solve_discretized(
     solver: AbstractNonlinearSolver,
     max_steps: int,
     throw: bool,
-    callback: Callable[[SolveRecord], None] | None,
+    callback: Callable[[SolveRecord], bool | None] | None,
 ) -> Solution:
     """Solve with Gaussian noise."""
     jet_values = start if isinstance(start, tuple) else None
@@ -119,62 +115,84 @@ def _solve_eagerly(
     start: tuple[Float[Array, "_ _"], ...] | None,
     solver: AbstractNonlinearSolver,
     max_steps: int,
-    callback: Callable[[SolveRecord], None] | None,
+    callback: Callable[[SolveRecord], bool | None] | None,
 ) -> tuple[Solution, bool]:
     """Iterate in a Python loop; return the solution, and whether no step was accepted."""
-    point_sets, inputs = discretization.point_sets, discretization.prepared_inputs()
+    inputs = discretization.prepared_inputs()
     if start is not None:
         start = tuple(
             to_array(np.resize(np.asarray(values), condition.zero_jets().shape))
             for values, condition in zip(start, inputs.conditions, strict=True)
         )
-    iteration = initial_iteration(inputs, solver, start)
+    state = solver.init(inputs, start, max_steps)
     names = [condition.name for condition in discretization.problem.conditions]
     history: list[SolveRecord] = []
-
-    def take_step(sweeps: int) -> IterationState:
+    has_ended = False
+    while not has_ended:
         start_time = time.perf_counter()
-        new = advance_iteration(inputs, solver, iteration, sweeps, solver.tolerance)
-        last = new.last_step
+        state = solver.step(inputs, state)
+        # One transfer of all scalars, which waits for the step.
+        last, last_rms, index, has_ended = jax.device_get(
+            (state.last, state.last_rms, state.objective_index, state.has_ended)
+        )
         record = SolveRecord(
             step=len(history) + 1,
             damping=float(last.damping),
-            step_length=float(last.length),
             accepted=bool(last.accepted),
-            residuals=dict(zip(names, np.asarray(new.last_rms).tolist(), strict=True)),
-            merit=float(last.merit),
+            residuals=dict(zip(names, last_rms.tolist(), strict=True)),
+            objective=float(last.objective),
+            objective_index=int(index),
+            previous_objective=float(last.previous_objective),
+            predicted_decrease=float(last.predicted_decrease),
             change=float(last.change),
             nugget=float(last.nugget),
             seconds=time.perf_counter() - start_time,
         )
         history.append(record)
-        if callback is not None:
-            callback(record)
-        return new
+        if callback is not None and callback(record) is True and not has_ended:
+            code = to_array(np.asarray(code_from_result(RESULTS.stopped)))
+            state = replace(state, current=state.best, code=code)
+            break
+    weights = discretization.without_padding(state.current.iterate.weights)
+    scalars = jax.device_get(_final_scalars(state))
+    solution = _to_solution(
+        discretization, weights, scalars, SolveHistory(history), lambda value: value.item()
+    )
+    return solution, not any(record.accepted for record in history)
 
-    code = RUNNING
-    while code == RUNNING:
-        iteration = take_step(0)
-        code = int(iteration.code)
-        if code == RUNNING and len(history) >= max_steps:
-            code = code_from_result(RESULTS.max_steps_reached)
-    if inputs.solver_state.refinement_sweeps and is_converged(code):
-        iteration = take_step(inputs.solver_state.refinement_sweeps)
-    current = iteration.current
-    weights = discretization.without_padding(current.iterate.weights)
-    rms, largest = (np.asarray(x).tolist() for x in (current.residual_rms, current.residual_max))
-    solution = Solution(
+
+def _final_scalars(state: IterationState) -> tuple[Array, ...]:
+    """Return residual norms, result code, nugget and condition number."""
+    current = state.current
+    norms = current.residual_rms, current.residual_max
+    return *norms, state.code, state.last.nugget, state.condition_number
+
+
+def _to_solution(
+    discretization: Discretization,
+    weights: tuple[Array, ...],
+    scalars: tuple[Any, ...],
+    history: SolveHistory,
+    to_scalar: Callable[[Any], Any],
+) -> Solution:
+    """Return the solution of a final state, with its scalars converted."""
+    names = [condition.name for condition in discretization.problem.conditions]
+    rms, largest, *iteration_scalars = scalars
+    code, nugget, condition_number = map(to_scalar, iteration_scalars)
+    return Solution(
         discretization.problem,
-        point_sets,
+        discretization.point_sets,
         discretization.to_expansion(weights),
-        {name: {"rms": rms[n], "max": largest[n]} for n, name in enumerate(names)},
+        {
+            name: {"rms": to_scalar(rms[n]), "max": to_scalar(largest[n])}
+            for n, name in enumerate(names)
+        },
         code,
-        float(iteration.last_step.nugget),
-        float(iteration.control.condition_number),
-        SolveHistory(history),
+        nugget,
+        condition_number,
+        history,
         discretization.message,
     )
-    return solution, bool(np.isnan(iteration.control.merit))
 
 
 def _solve_traced(
@@ -186,20 +204,9 @@ def _solve_traced(
 ) -> Solution:
     """Iterate in `lax.while_loop`, inside a transformation."""
     inputs = discretization.solve_inputs
-    iteration, weights = solve_for_weights(inputs, solver, start, solver.tolerance, max_steps)
-    rms, largest = iteration.current.residual_rms, iteration.current.residual_max
-    names = [condition.name for condition in discretization.problem.conditions]
-    solution = Solution(
-        discretization.problem,
-        discretization.point_sets,
-        discretization.to_expansion(weights),
-        {name: {"rms": rms[n], "max": largest[n]} for n, name in enumerate(names)},
-        iteration.code,
-        iteration.last_step.nugget,
-        iteration.control.condition_number,
-        SolveHistory(()),
-        discretization.message,
-    )
+    state, _, weights = solve_implicitly(inputs, solver, start, max_steps)
+    scalars = _final_scalars(state)
+    solution = _to_solution(discretization, weights, scalars, SolveHistory(()), lambda x: x)
     problem = jax.tree.map(_stop_gradient, solution.problem)
     constant = replace(solution, problem=problem).with_weights(jax.lax.stop_gradient)
     checked = _check_law_ranges(_check_test_residuals(constant, discretization.seed))

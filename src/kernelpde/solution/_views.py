@@ -12,8 +12,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Complex, Float
 
-from kernelpde.arrays import Numbers, to_array
+from kernelpde.arrays import Numbers, on_host, to_array
 from kernelpde.checking import to_float_array
+from kernelpde.compiling import is_traced
+from kernelpde.errors import InputError
 from kernelpde.functionals import Term, nodal_terms
 from kernelpde.geometry import Box, make_grid
 from kernelpde.plotting import Panel, draw_panels, label_with_unit
@@ -34,7 +36,6 @@ class FieldSource(abc.ABC):
     """
 
     problem: Problem
-    result_code: int | Array
 
     @abc.abstractmethod
     def evaluate_jets(self, terms: tuple[Term, ...], points: Numbers) -> Array: ...
@@ -46,6 +47,19 @@ class FieldSource(abc.ABC):
     @cached_property
     def error_estimate(self) -> ErrorEstimate[Any]:
         raise NotImplementedError
+
+    def __getitem__(self, field: str) -> "FieldView | ComplexView":
+        if field in [parameter.name for parameter in self.problem.parameters]:
+            raise InputError(
+                f"Solution: {field!r} is a parameter, not a field. Use parameters[{field!r}]."
+            )
+        for name, real, imag in self.problem.complex_fields:
+            if name == field:
+                return ComplexView(FieldView(self, real), FieldView(self, imag))
+        for law in self.problem.laws:
+            if law.name == field:
+                return LawView(self, law)
+        return FieldView(self, self.problem.field_index(field))
 
 
 class FieldView:
@@ -74,7 +88,7 @@ class FieldView:
     def d(self, *coordinates: int | str) -> Callable[[Numbers], Float[Array, "..."]]:
         """Return the partial derivative along coordinates, given by index or name."""
         order = self._solution.problem.frame.multi_index(*coordinates)
-        return lambda points: self._jet_values([(order,)], points)[..., 0]
+        return lambda points: self._first_value([(order,)], points)
 
     def gradient(self, points: Numbers) -> Float[Array, "... s"]:
         """Return the first derivatives in space, on the last axis."""
@@ -91,7 +105,10 @@ class FieldView:
 
     def laplacian(self, points: Numbers) -> Float[Array, "..."]:
         """Return the sum of the second derivatives in space."""
-        return self._jet_values([self._solution.problem.frame.laplacian], points)[..., 0]
+        return self._first_value([self._solution.problem.frame.laplacian], points)
+
+    def _first_value(self, sums, points: Numbers) -> Float[Array, "..."]:
+        return on_host(lambda values: values[..., 0], self._jet_values(sums, points))
 
     def _jet_values(self, sums, points: Numbers) -> Float[Array, "... T"]:
         terms = tuple(Term(self._field, orders) for orders in sums)
@@ -159,7 +176,7 @@ class LawView(FieldView):
         if isinstance(arguments, jax.core.Tracer):
             return jnp.asarray(arguments)
         values = to_float_array("Law", "arguments", arguments)
-        if not isinstance(self._solution.result_code, Array) and values.size:
+        if values.size and not is_traced(self._solution):
             (low, high), (smallest, largest) = self.range_used, (np.min(values), np.max(values))
             margin = _EXTRAPOLATION_TOLERANCE * (high - low)
             if smallest < low - margin or largest > high + margin:
@@ -205,6 +222,10 @@ class LawView(FieldView):
         return draw_panels([panel], grid, units)
 
 
+def _to_complex(real: Float[Array, "..."], imag: Float[Array, "..."]) -> Complex[Array, "..."]:
+    return on_host(lambda x, y: x + 1j * y, real, imag)
+
+
 class ComplexView:
     """A complex field of a solution, with the methods of `FieldView`."""
 
@@ -213,7 +234,7 @@ class ComplexView:
 
     def __call__(self, points: Numbers) -> Complex[Array, "..."]:
         """Return the values at points."""
-        return self.real(points) + 1j * self.imag(points)
+        return _to_complex(self.real(points), self.imag(points))
 
     def error(self, points: Numbers) -> Float[np.ndarray, "..."]:
         """Return the absolute value of the estimated error at points."""
@@ -222,16 +243,22 @@ class ComplexView:
     def d(self, *coordinates: int | str) -> Callable[[Numbers], Complex[Array, "..."]]:
         """Return the partial derivative along coordinates, given by index or name."""
         real, imag = self.real.d(*coordinates), self.imag.d(*coordinates)
-        return lambda points: real(points) + 1j * imag(points)
+        return lambda points: _to_complex(real(points), imag(points))
 
     def gradient(self, points: Numbers) -> Complex[Array, "... s"]:
         """Return the first derivatives in space, on the last axis."""
-        return self.real.gradient(points) + 1j * self.imag.gradient(points)
+        return on_host(
+            lambda a, b: a + 1j * b, self.real.gradient(points), self.imag.gradient(points)
+        )
 
     def hessian(self, points: Numbers) -> Complex[Array, "... s s"]:
         """Return the second derivatives in space, on the last two axes."""
-        return self.real.hessian(points) + 1j * self.imag.hessian(points)
+        return on_host(
+            lambda a, b: a + 1j * b, self.real.hessian(points), self.imag.hessian(points)
+        )
 
     def laplacian(self, points: Numbers) -> Complex[Array, "..."]:
         """Return the sum of the second derivatives in space."""
-        return self.real.laplacian(points) + 1j * self.imag.laplacian(points)
+        return on_host(
+            lambda a, b: a + 1j * b, self.real.laplacian(points), self.imag.laplacian(points)
+        )

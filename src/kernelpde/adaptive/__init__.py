@@ -6,6 +6,7 @@ also available from here. Refinement is an extension of the paper, which prescri
 """
 
 from kernelpde.adaptive._accuracy import Accuracy as Accuracy
+from kernelpde.adaptive._accuracy import check_accuracy as check_accuracy
 from kernelpde.adaptive._counts import points_per_condition as points_per_condition
 from kernelpde.adaptive._grading import grade_problem as grade_problem
 from kernelpde.adaptive._grading import grading_centers as grading_centers

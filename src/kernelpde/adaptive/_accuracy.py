@@ -20,8 +20,8 @@ class Accuracy:
 
     - `relative`: root mean square error of each field, relative to the root mean square of the
       field. For problems without noise.
-    - `max_seconds`: time limit in seconds: a further level that is expected to exceed it is not
-      started. No limit by default.
+    - `max_seconds`: time limit in seconds, checked after every step of learning and of solves. A
+      level that exceeds it is abandoned. No limit by default.
     - `max_rows`: maximum number of rows of the linear systems; a few thousand take seconds. The
       first level is small and is always solved.
     - `posterior_std`: discretization error of each unknown, in posterior standard deviations. For
@@ -93,15 +93,20 @@ def check_arguments(
             "accuracy=...) outside, and solve(solution.problem, solution.point_sets, inputs=...) "
             "inside."
         )
+    check_accuracy("solve", problem, target)
+    return problem if inputs is None else problem.with_inputs(inputs), start
+
+
+def check_accuracy(caller: str, problem: Problem, target: Accuracy) -> None:
+    """Check that a relative target comes without noise, and one in standard deviations with it."""
     if has_noise(problem) and target.relative is not None:
         raise InputError(
-            "solve: a relative accuracy requires noise-free conditions, but this problem has noisy "
-            "ones. Bound the discretization error relative to the posterior standard deviation "
-            "instead: accuracy=Accuracy(posterior_std=0.2)."
+            f"{caller}: a relative accuracy requires noise-free conditions, but this problem has "
+            "noisy ones. Bound the discretization error relative to the posterior standard "
+            "deviation instead: accuracy=Accuracy(posterior_std=0.2)."
         )
     if not has_noise(problem) and target.relative is None:
         raise InputError(
-            "solve: posterior_std requires noisy data, since without noise there are no posterior "
-            "standard deviations. Use accuracy=1e-6, the relative error of each field."
+            f"{caller}: posterior_std requires noisy data, since without noise there are no "
+            "posterior standard deviations. Use accuracy=1e-6, the relative error of each field."
         )
-    return problem if inputs is None else problem.with_inputs(inputs), start

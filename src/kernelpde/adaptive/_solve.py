@@ -37,9 +37,9 @@ _REFINEMENT_FACTOR = 2.0
 _STEPS_PER_LEVEL = 4
 """Learning steps on a level that starts from the kernels of the previous one."""
 
-_COMPUTE_BOUND_ROWS = 1000
-"""Number of training rows above which factorizations, of cubic cost, determine the time of a level.
-Below, compilation and Python do, whose cost hardly grows."""
+_LEARNING_SHARE = 0.6
+"""Share of the remaining time in which a level may learn. The rest is for its solve and the error
+estimate. It trades lengthscales that are not compared for a level that is lost; not tuned."""
 
 _MAX_LEARNING_ROWS = 1000
 """Number of training rows above which the kernels of the previous level are kept."""
@@ -68,7 +68,7 @@ def solve(
     linear_solver: LinearSolver | None = None,
     max_steps: int = 50,
     throw: bool = True,
-    callback: Callable[[Any], None] | None = None,
+    callback: Callable[[Any], bool | None] | None = None,
 ) -> Solution:
     """Find the fields of minimum norm that satisfy the conditions of a problem at points.
 
@@ -102,8 +102,8 @@ def solve(
       solve of each level.
     - `throw`: raise `SolveError` if the iteration does not converge or the accuracy is not reached,
       instead of returning the solution so far.
-    - `callback`: called with a `SolveRecord` after every step; with an accuracy, with every
-      `LearningRecord` of a level, and then with the records of its solve.
+    - `callback`: called with a `SolveRecord` after every step; with an accuracy, also with every
+      `LearningRecord` of a level. If it returns True, the iteration ends with its best iterate.
 
     **Returns:**
 
@@ -139,7 +139,27 @@ class _LevelSettings(NamedTuple):
     solver: AbstractNonlinearSolver | None
     linear_solver: LinearSolver | None
     max_steps: int
-    callback: Callable[[Any], None] | None
+    callback: Callable[[Any], bool | None] | None
+
+    def until_stopped(self) -> "_LevelSettings":
+        """Return the settings with a callback that returns True from its first True on."""
+        is_stopped = False
+
+        def stop(record: Any) -> bool:
+            nonlocal is_stopped
+            is_stopped |= self.callback is not None and self.callback(record) is True
+            return is_stopped
+
+        return self._replace(callback=stop)
+
+    def until(self, deadline: float) -> "_LevelSettings":
+        """Return the settings with a callback that stops at a time of `time.perf_counter`."""
+
+        def stop(record: Any) -> bool:
+            is_stopped = self.callback is not None and self.callback(record) is True
+            return is_stopped or time.perf_counter() >= deadline
+
+        return self._replace(callback=stop)
 
     def solve(self, problem: Problem, points: Points, start: Start | None) -> Solution:
         """Solve with the current kernels."""
@@ -201,10 +221,13 @@ def _solve_adaptively(
     """Refine the points until the estimated error is below the target."""
     dimension = len(problem.space.coordinates)
     points_per_axis = _INITIAL_POINTS_PER_AXIS.get(dimension, 3.0)
-    start_time, progress, is_first = time.perf_counter(), _Progress(), True
+    # A callback that ends learning ends the solve of the level and the refinement as well.
+    settings = settings.until_stopped()
+    deadline, progress, is_first = np.inf, _Progress(), True
+    if target.max_seconds is not None:
+        deadline = time.perf_counter() + target.max_seconds
     centers = grading_centers(problem) if target.relative is not None else GradingCenters.empty()
     while True:
-        level_start = time.perf_counter()
         counts = points_per_condition(problem, points_per_axis)
         points = problem.collocate(counts, seed=settings.seed, sampling=settings.sampling)
         rows = problem.at_points(points).num_rows
@@ -218,7 +241,14 @@ def _solve_adaptively(
         if progress.best is not None and row_growth * rows > target.max_rows:
             limit = f"a further level may have more than {target.max_rows} rows (max_rows)"
             return progress.best_effort(target, limit)
-        level = _solve_level(problem, points, solve_counts, settings, start, is_first)
+        # The first level is small, and its solve is the least that is returned.
+        limited = settings if progress.best is None else settings.until(deadline)
+        now = time.perf_counter()
+        learning = settings.until(now + _LEARNING_SHARE * (deadline - now))
+        level = _solve_level(problem, points, solve_counts, limited, learning, start, is_first)
+        limit = "the time limit (max_seconds) or the callback ended a level"
+        if level.result is RESULTS.stopped and progress.best is not None:
+            return progress.best_effort(target, limit)
         error = _error(level, target)
         if level.converged and error <= target.target_error:
             return _with_message(level, f"Accuracy {target} requested and reached.")
@@ -237,11 +267,7 @@ def _solve_adaptively(
         if not counts:
             return progress.best_effort(target, "all conditions have user-supplied points")
         points_per_axis *= _REFINEMENT_FACTOR ** (1.0 / dimension)
-        now = time.perf_counter()
-        cost_growth = _REFINEMENT_FACTOR**3 if rows > _COMPUTE_BOUND_ROWS else _REFINEMENT_FACTOR
-        expected_end = now - start_time + cost_growth * (now - level_start)
-        if target.max_seconds is not None and expected_end > target.max_seconds:
-            limit = f"a further level may take longer than {target.max_seconds:g} s (max_seconds)"
+        if time.perf_counter() >= deadline or level.result is RESULTS.stopped:
             return progress.best_effort(target, limit)
 
 
@@ -250,6 +276,7 @@ def _solve_level(
     points: tuple[PointSet, ...],
     solve_counts: dict[str, int] | None,
     settings: _LevelSettings,
+    learning: _LevelSettings,
     start: Start | None,
     is_first: bool,
 ) -> Solution:
@@ -264,7 +291,11 @@ def _solve_level(
         return shorten_until_resolved(
             solution, lambda shorter, s: settings.solve(shorter, s.point_sets, s)
         )
-    final = FinalSolve(linear_solver=settings.linear_solver, max_steps=settings.max_steps)
+    final = FinalSolve(
+        linear_solver=settings.linear_solver,
+        max_steps=settings.max_steps,
+        callback=settings.callback,
+    )
     result = learn(
         problem,
         points,
@@ -274,11 +305,8 @@ def _solve_level(
         sampling=settings.sampling,
         max_steps=None if is_first else _STEPS_PER_LEVEL,
         throw=False,
-        callback=settings.callback,
+        callback=learning.callback,
     )
-    if settings.callback is not None:
-        for record in result.solution.history:
-            settings.callback(record)
     return result.solution
 
 

@@ -35,7 +35,7 @@ from kernelpde.nonlinear import (
     default_solver,
     discretize,
     is_converged,
-    solve_for_jets,
+    solve_implicitly,
 )
 from kernelpde.problem import (
     LinearSystem,
@@ -123,13 +123,11 @@ class LogDensity(eqx.Module):
         discrete = replace(problem.at_points(point_sets), prior=prior)
         inputs = SolveInputs(discrete, self.discretization.solver_state)
         solver = default_solver(None)
-        iteration, jet_values = solve_for_jets(
-            inputs, solver, self.start, solver.tolerance, _MAX_STEPS
-        )
+        state, jet_values, _ = solve_implicitly(inputs, solver, self.start, _MAX_STEPS)
         system = discrete.linearize(jet_values)
         nugget = self.discretization.solver_state.solver.nugget
         value = log_data_density(prior, system, nugget, self.data_condition_indices)
-        is_valid = is_converged(iteration.code) & jnp.isfinite(value)
+        is_valid = is_converged(state.code) & jnp.isfinite(value)
         return jnp.where(is_valid, value, -jnp.inf)
 
 

@@ -8,10 +8,9 @@ import numpy as np
 from jaxtyping import Array
 
 from kernelpde.arrays import to_array
-from kernelpde.learning._evaluation import ThetaMap
+from kernelpde.learning._collocation import Collocation, Iterate
 from kernelpde.learning._starts import lengthscale_mask, theta_reference
-from kernelpde.learning._state import LearningState
-from kernelpde.learning._task import LearningTask
+from kernelpde.learning._theta_map import ThetaMap
 from kernelpde.nonlinear import RESULTS
 from kernelpde.problem import PointSet, Problem, coordinate_extents
 from kernelpde.solution import Solution
@@ -25,20 +24,20 @@ a layer the error may be large although residuals at the points are at the level
 
 
 def merge_points(
-    task: LearningTask, state: LearningState
+    collocation: Collocation, iterate: Iterate
 ) -> tuple[tuple[PointSet, ...], tuple[Array, ...]]:
     """Return training and validation points together, and the jet values of the iterate there."""
-    if state.validation_points is None or state.validation_linearization is None:
-        return task.points.train, state.train_linearization.jets
-    points = task.points
+    points, validation_points = collocation.points, collocation.validation_points(iterate)
+    if validation_points is None or iterate.validation is None:
+        return points.train, iterate.train.jets
     point_sets, jets = [], []
     for train, validation, all_points, held_out, train_jets, validation_jets in zip(
         points.train,
-        state.validation_points,
+        validation_points,
         points.all_points,
         points.held_out,
-        state.train_linearization.jets,
-        state.validation_linearization.jets,
+        iterate.train.jets,
+        iterate.validation.jets,
         strict=True,
     ):
         if held_out is not None:

@@ -9,8 +9,7 @@ from jaxtyping import Array, Float
 
 from kernelpde.compiling import compiled, pointwise
 from kernelpde.functionals import Prior, replicate
-from kernelpde.learning._evaluation import InnerSolution
-from kernelpde.learning._inner import LinearizationPoint
+from kernelpde.learning._linearized import CollocationSolution
 from kernelpde.linear_solvers import NeighborGroups
 from kernelpde.nonlinear import max_relative_change
 from kernelpde.problem import Conditions, LinearSystem, linearize, nonlinear_residual
@@ -19,7 +18,20 @@ _NEGLIGIBLE_CHANGE = 1e-4
 """Relative change below which a full step is accepted without comparing residuals."""
 
 
-class InnerStep(eqx.Module):
+class LinearizationPoint(eqx.Module):
+    """Values of an iterate that the residuals at given points depend on; linear in the iterate.
+
+    **Attributes:**
+
+    - `jets`: per condition, the jet values in which its residual is nonlinear.
+    - `linear`: per row, the part of the residual that is linear in u.
+    """
+
+    jets: tuple[Float[Array, "_ _"], ...]
+    linear: Float[Array, " M"]
+
+
+class IterateStep(eqx.Module):
     """Iterate after a Gauss-Newton step of the inner problem.
 
     **Attributes:**
@@ -41,7 +53,7 @@ class InnerStep(eqx.Module):
 def full_inner_step(
     systems: tuple[LinearSystem, LinearSystem | None],
     prior: Prior,
-    inner_solution: InnerSolution,
+    inner_solution: CollocationSolution,
     neighbor_groups: tuple[NeighborGroups | None, ...],
 ) -> tuple[LinearizationPoint, LinearizationPoint | None]:
     """Return the linearization points of Π_k(θ) for training and validation.
@@ -77,7 +89,7 @@ def line_search(
     full: tuple[LinearizationPoint, LinearizationPoint | None],
     row_weights: tuple[Float[Array, " M"], Float[Array, " N"] | None],
     lengths: Float[Array, " L"],
-) -> InnerStep:
+) -> IterateStep:
     """Choose the fraction of the step to Π_k(θ) with the smallest nonlinear residual.
 
     **Arguments:** the pairs are for training and for validation points.
@@ -111,7 +123,7 @@ def line_search(
         else _residual_rms(validation_conditions, validation)
     )
     change = max_relative_change(start[0].jets, train.jets)
-    return InnerStep(train, validation, length, change, rms)
+    return IterateStep(train, validation, length, change, rms)
 
 
 def _residual_rms(conditions: Conditions, view: LinearizationPoint) -> Float[Array, " C"]:
@@ -125,7 +137,7 @@ def _residual_rms(conditions: Conditions, view: LinearizationPoint) -> Float[Arr
 @compiled
 def linearization_point_at(
     prior: Prior,
-    inner_solution: InnerSolution,
+    inner_solution: CollocationSolution,
     conditions: Conditions,
     neighbor_groups: tuple[NeighborGroups | None, ...],
 ) -> LinearizationPoint:

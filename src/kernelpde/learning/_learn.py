@@ -1,26 +1,33 @@
 """Learning the kernels of a problem."""
 
+import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from kernelpde.bilevel import CheckpointStore, Run
 from kernelpde.checking import check_instance, check_integer, check_mapping
-from kernelpde.learning._inverse import learn_with_state_priors, reweight_outliers
+from kernelpde.io import digest
 from kernelpde.learning._learned import LearningResult
 from kernelpde.learning._method import Bilevel, CheckpointFile
+from kernelpde.learning._phases import Setup, learn_with_data
 from kernelpde.learning._record import LearningRecord
-from kernelpde.learning._run import LearningRun
 from kernelpde.learning._stationary_start import with_per_coordinate_lengthscales
-from kernelpde.learning._task import LearningOptions
 from kernelpde.learning.validation import (
     AbstractValidation,
     data_conditions,
     default_validation,
 )
 from kernelpde.linear_solvers import LEARNING_NUGGET, Automatic, LinearSolver
-from kernelpde.nonlinear import Points, default_solver
+from kernelpde.nonlinear import Points
 from kernelpde.precision import require_float64
-from kernelpde.problem import Problem
+from kernelpde.problem import Problem, residual_fingerprint
 from kernelpde.solution import (
     Solution,
     Start,
@@ -43,7 +50,7 @@ def learn(
     sampling: str = "halton",
     max_steps: int | None = None,
     throw: bool = True,
-    callback: Callable[[LearningRecord], None] | None = None,
+    callback: Callable[[LearningRecord], bool | None] | None = None,
     checkpoint: str | Path | CheckpointFile | None = None,
 ) -> LearningResult:
     """Learn the hyperparameters of a problem's kernels, and solve it with them.
@@ -76,7 +83,7 @@ def learn(
     - `throw`: raise `SolveError` if learning or the final solve fails. A solution that did not
       converge is returned with its result code.
     - `callback`: function called with a `LearningRecord` after every evaluation of the outer loss
-      and after every step.
+      and after every step. If it returns True, learning ends with the last hyperparameters.
     - `checkpoint`: file for the state of the run, written after every step. If it exists, the run
       resumes from it, with a bitwise identical result. A file from another problem, other points or
       other settings is rejected. `max_steps` may differ: a run that ended at its limit continues.
@@ -104,18 +111,64 @@ def learn(
     problem = problem.with_field_scales(points)
     if method.multistart:
         problem = with_per_coordinate_lengthscales(problem, points)
-    options = LearningOptions(
+    setup = Setup(
+        problem,
+        points,
         validation,
-        method.regularizer,
-        default_solver(method.solver),
+        method,
         linear_solver,
         seed,
         sampling,
-        method.multistart,
+        max_steps,
+        start,
         callback,
     )
-    run = LearningRun(problem, points, options, method, start, max_steps, checkpoint)
-    return learn_with_state_priors(reweight_outliers(run), throw)
+    if checkpoint is not None:
+        setup = replace(setup, run=Run(_checkpoint_store(setup, checkpoint)))
+    return learn_with_data(setup, throw)
+
+
+def _checkpoint_store(setup: Setup, checkpoint: str | Path | CheckpointFile) -> CheckpointStore:
+    """Return the checkpoint store of a run, which rejects files of other runs."""
+    file = checkpoint if isinstance(checkpoint, CheckpointFile) else CheckpointFile(checkpoint)
+    problem, method = setup.problem, setup.method
+    # Settings are compared first: a different seed also changes data and points, and it is the
+    # simpler explanation.
+    settings = {
+        "validation": setup.validation,
+        "regularizer": method.regularizer,
+        "multistart": method.multistart,
+        "linear solver": setup.linear_solver,
+        "seed": setup.seed,
+        "sampling": setup.sampling,
+        "optimizer": method.optimizer,
+        "solver": method.solver,
+        "tolerance": method.tolerance,
+    }
+    identity = {key: _stable_repr(value) for key, value in settings.items()} | {
+        "fields": [field.name for field in problem.fields],
+        "conditions": [condition.name for condition in problem.conditions],
+        "kernels": _stable_repr(jax.tree.map(jnp.shape, problem.prior)),
+        "frozen hyperparameters": _stable_repr(jax.tree.structure(problem.prior)),
+        "initial hyperparameters": digest(jax.tree.leaves((problem.prior, problem.noises))),
+        "data and noise": [digest(jax.tree.leaves(points)) for points in setup.point_sets],
+        "arrays in the settings": digest(
+            leaf for leaf in jax.tree.leaves(settings) if eqx.is_array_like(leaf)
+        ),
+    }
+    arrays = {}
+    for condition, residual, points in zip(
+        problem.conditions, problem.residuals, setup.point_sets, strict=True
+    ):
+        arrays[f"points of {condition.name!r}"] = np.asarray(points.points)
+        fingerprint = residual_fingerprint(residual, points)
+        arrays[f"equation of {condition.name!r}"] = np.asarray(fingerprint)
+    return CheckpointStore(file.path, identity, arrays, file.metadata)
+
+
+def _stable_repr(value: object) -> str:
+    """Return the repr of a value without memory addresses."""
+    return re.sub(r" at 0x[0-9a-fA-F]+", "", repr(value))
 
 
 def _check_arguments(

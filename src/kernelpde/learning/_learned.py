@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kernelpde.arrays import to_array
+from kernelpde.bilevel import RESULTS
 from kernelpde.kernels import AbstractKernel
-from kernelpde.learning._evaluation import ThetaMap
 from kernelpde.learning._record import LearningHistory, LearningRecord
-from kernelpde.learning._result import RESULTS
+from kernelpde.learning._theta_map import ThetaMap
 from kernelpde.linear_solvers import LinearSolver
 from kernelpde.plotting import figure_to_html, plot_learning_history
 from kernelpde.problem import Problem

@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -10,6 +10,7 @@ from typing import Any
 
 import optax
 
+from kernelpde.bilevel import AbstractOptimizer, AbstractRegularizer
 from kernelpde.checking import (
     check_bool,
     check_instance,
@@ -19,11 +20,9 @@ from kernelpde.checking import (
     format_value,
 )
 from kernelpde.errors import InputError
-from kernelpde.learning._optimizers import AbstractOptimizer
-from kernelpde.learning._outer import AbstractRegularizer
 from kernelpde.linear_solvers import LinearSolver
 from kernelpde.nonlinear import AbstractNonlinearSolver
-from kernelpde.solution import check_linear_solver, check_solver
+from kernelpde.solution import SolveRecord, check_linear_solver, check_solver
 
 
 @dataclass(frozen=True)
@@ -36,12 +35,14 @@ class FinalSolve:
     - `seed`: seed of these points; the seed of `learn` by default.
     - `linear_solver`: linear solver; `Automatic()` by default, with data the one used for learning.
     - `max_steps`: maximum number of Gauss-Newton steps.
+    - `callback`: as for `solve`.
     """
 
     points: Mapping[str, int] | None = None
     seed: int | None = None
     linear_solver: LinearSolver | None = None
     max_steps: int = 50
+    callback: Callable[[SolveRecord], bool | None] | None = None
 
     def __post_init__(self):
         check_integer("FinalSolve", "max_steps", self.max_steps, at_least=1)

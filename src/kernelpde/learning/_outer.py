@@ -1,7 +1,6 @@
-"""Outer problem: residual vectors ρ(θ) that measure generalization, and regularizers."""
+"""Outer residuals ρ(θ) of collocation, which measure generalization."""
 
-import abc
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
 import equinox as eqx
@@ -11,29 +10,15 @@ import numpy as np
 from jax.scipy.linalg import solve_triangular
 from jaxtyping import Array, Float
 
-from kernelpde.checking import check_real
-from kernelpde.errors import InputError
-from kernelpde.functionals import Prior
-from kernelpde.linear_solvers import AbstractLinearSolution, DenseSolution, NeighborGroups
-from kernelpde.problem import LinearSystem
+from kernelpde.bilevel import AbstractResidualCriterion
+from kernelpde.learning._linearized import CollocationSolution, LinearizedCollocation
+from kernelpde.linear_solvers import DenseSolution
 
 Folds: TypeAlias = Sequence[Array | np.ndarray]
 """Row indices of each fold; empty for leave-one-out."""
 
-Criterion: TypeAlias = Callable[[DenseSolution, Folds, Float[Array, " M"]], Float[Array, " q"]]
+Formula: TypeAlias = Callable[[DenseSolution, Folds, Float[Array, " M"]], Float[Array, " q"]]
 """Map from the solution with all rows, their folds and their weights to the outer residual."""
-
-
-def held_out_residual(
-    prior: Prior,
-    inner: AbstractLinearSolution,
-    validation: LinearSystem,
-    neighbor_groups: tuple[NeighborGroups | None, ...],
-    cache_intermediates: bool = False,
-) -> Float[Array, " N"]:
-    """Return r(θ) = κ_θ(Ψ, Φ) z(θ) - b at validation points."""
-    prediction = inner.predict(prior, validation.stacks, neighbor_groups, cache_intermediates)
-    return prediction - validation.rhs
 
 
 def leave_one_out_residual(inner: DenseSolution) -> Float[Array, " M"]:
@@ -173,110 +158,21 @@ def _fold_precisions(
         yield fold, inner.factor.solve_columns(columns)[fold]
 
 
-class AbstractRegularizer(eqx.Module):
-    """Penalty R(θ) = ½ Σ ρ(θ)² on the hyperparameters, defined by its residual ρ."""
+class CollocationResidual(AbstractResidualCriterion[LinearizedCollocation]):
+    """Weighted validation residuals ρ(θ).
 
-    @abc.abstractmethod
-    def weighted_residuals(self, theta: Float[Array, " p"]) -> Float[Array, " q"]:
-        """Return ρ(θ), which is appended to the outer residual."""
+    **Attributes:**
 
-
-class L2(AbstractRegularizer):
-    """Quadratic penalty R(θ) = ½ w Σ θᵢ²; for a positive hyperparameter θᵢ is its logarithm.
-
-    **Example:**
-
-    ```python
-    >>> method = kp.learning.Bilevel(regularizer=kp.L2(1e-3))
-    ```
+    - `formula`: map from the solution with all rows to ρ, if there are no validation points.
     """
 
-    weight: float
+    formula: Formula = eqx.field(static=True, default=squared_error)
 
-    def __check_init__(self):
-        check_real("L2", "weight", self.weight, at_least=0)
-
-    def weighted_residuals(self, theta: Float[Array, " p"]) -> Float[Array, " p"]:
-        return jnp.sqrt(self.weight) * theta
-
-
-class L1(AbstractRegularizer):
-    """Absolute-value penalty R(θ) = w Σ |θᵢ|, smoothed to √(θᵢ² + ε²) - ε.
-
-    **Example:**
-
-    ```python
-    >>> method = kp.learning.Bilevel(regularizer=kp.L1(1e-3))
-    ```
-    """
-
-    weight: float
-    smoothing: float = 1e-3
-
-    def __check_init__(self):
-        check_real("L1", "weight", self.weight, at_least=0)
-        check_real("L1", "smoothing", self.smoothing, greater_than=0)
-
-    def weighted_residuals(self, theta: Float[Array, " p"]) -> Float[Array, " p"]:
-        epsilon = self.smoothing
-        # (√(θ² + ε²) - ε) as a square: θ² / (√(θ² + ε²) + ε), whose root is smooth at 0.
-        return theta * jnp.sqrt(2.0 * self.weight / (jnp.sqrt(theta**2 + epsilon**2) + epsilon))
-
-
-class LogNormal(AbstractRegularizer):
-    """Prior log θᵢ ~ N(log m, s²) on positive hyperparameters: R = ½ Σ ((log θᵢ - log m) / s)².
-
-    **Arguments:**
-
-    - `median`: m.
-    - `sigma`: s, in units of the logarithm.
-
-    **Example:**
-
-    ```python
-    >>> method = kp.learning.Bilevel(regularizer=kp.LogNormal(median=0.3, sigma=1.0))
-    ```
-    """
-
-    median: float
-    sigma: float
-
-    def __check_init__(self):
-        check_real("LogNormal", "median", self.median, greater_than=0)
-        check_real("LogNormal", "sigma", self.sigma, greater_than=0)
-
-    def weighted_residuals(self, theta: Float[Array, " p"]) -> Float[Array, " p"]:
-        return (theta - jnp.log(self.median)) / self.sigma
-
-
-class GaussianPrior(AbstractRegularizer):
-    """Independent priors θᵢ ~ N(mᵢ, sᵢ²) on the entries of θ: R = ½ Σ ((θᵢ - mᵢ) / sᵢ)².
-
-    **Arguments:**
-
-    - `center`: m.
-    - `sigma`: s; infinite for a flat prior.
-    """
-
-    center: Float[Array, " p"]
-    sigma: Float[Array, " p"]
-
-    def weighted_residuals(self, theta: Float[Array, " p"]) -> Float[Array, " p"]:
-        return (theta - self.center) / self.sigma
-
-
-def check_weights(names: tuple[str, ...], weights: Mapping[str, float] | None) -> tuple[float, ...]:
-    """Return the weight of each condition in the outer loss: 1 by default, 0 to exclude it."""
-    by_name = {} if weights is None else dict(weights)
-    unknown = set(by_name) - set(names)
-    if unknown:
-        raise InputError(
-            f"weights: no condition is named {', '.join(map(repr, sorted(unknown)))}. Expected "
-            f"names among {', '.join(map(repr, names))}."
-        )
-    values = tuple(float(by_name.get(name, 1.0)) for name in names)
-    if any(value < 0 or not np.isfinite(value) for value in values) or not any(values):
-        raise InputError(
-            f"weights: expected nonnegative numbers, at least one of them positive; got {values}."
-        )
-    return values
+    def residual(self, theta, linearized, solution: CollocationSolution):
+        del theta
+        weights, validation = linearized.row_weights, linearized.validation_system
+        if validation is not None:
+            return weights * (solution.validation_values - validation.rhs)
+        inner = solution.linear_solution
+        assert isinstance(inner, DenseSolution)
+        return self.formula(inner, linearized.folds, weights)

@@ -19,23 +19,17 @@ correct. It cannot be if one field solves an equation in which another is a coef
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from kernelpde.functionals import Prior
-from kernelpde.learning._inner import solve_inner
+from kernelpde.bilevel import AbstractCriterion, Derivatives
+from kernelpde.learning._linearized import LinearizedCollocation
 from kernelpde.learning._outer import sequential_residuals
-from kernelpde.linear_solvers import (
-    AbstractLeaveOneOut,
-    AbstractLinearSolution,
-    AbstractLinearSolverState,
-    KernelsAndRows,
-)
-from kernelpde.problem import LinearSystem
+from kernelpde.linear_solvers import AbstractLeaveOneOut, KernelsAndRows
 
 
 class StandardizedResiduals(NamedTuple):
@@ -91,51 +85,44 @@ sequential_predictor = Predictor(
 """Conditions each datum on the equations and the data after it: the evidence."""
 
 
-class PredictiveLoss(eqx.Module):
-    """J, its gradient, its expected curvature, and the inner solution."""
+class DataDensity(AbstractCriterion[LinearizedCollocation]):
+    """The negative predictive log density J of data.
 
-    value: Float[Array, ""]
-    gradient: Float[Array, " p"]
-    curvature: Float[Array, "p p"]
-    inner: AbstractLinearSolution
+    **Attributes:**
 
-
-def predictive_loss(
-    prior: Prior,
-    linearized: LinearSystem,
-    solver_state: AbstractLinearSolverState,
-    data: tuple[int, ...],
-    predictor: Predictor,
-) -> tuple[Float[Array, ""], AbstractLinearSolution]:
-    """Return J for the conditions with indices `data`, and the inner solution."""
-    inner = solve_inner(prior, linearized, solver_state)
-    residuals = predictor.residuals(inner.leave_one_out(prior, linearized, data))
-    return residuals.negative_log_density, inner
-
-
-def predictive_loss_and_curvature(
-    theta: Float[Array, " p"],
-    model: KernelsAndRows,
-    solver_state: AbstractLinearSolverState,
-    data: tuple[int, ...],
-    predictor: Predictor,
-) -> PredictiveLoss:
-    """Return J with gradient and curvature, by one factorization and a few products per parameter.
-
-    The curvature is the information Σᵢ (∂μᵢ / σᵢ)² + 2 (∂ log σᵢ)² of the predictive densities,
-    with μᵢ = dᵢ - tᵢ σᵢ for a datum dᵢ.
-
-    **Arguments:**
-
-    - `model`: map from θ to the kernels and the linearized system, whose noise may depend on θ.
     - `data`: indices of the conditions that are data.
+    - `predictor`: conditioning of the data.
     """
-    prior, linearized = model(theta)
-    inner = solve_inner(prior, linearized, solver_state)
-    leave_one_out = inner.leave_one_out(prior, linearized, data)
-    residuals = predictor.residuals(leave_one_out)
-    derivatives = predictor.theta_derivatives(leave_one_out, model, theta)
-    gradient = derivatives.z_scores @ residuals.z_scores + derivatives.log_std.sum(1)
-    shift = derivatives.z_scores + residuals.z_scores * derivatives.log_std
-    curvature = shift @ shift.T + 2.0 * (derivatives.log_std @ derivatives.log_std.T)
-    return PredictiveLoss(residuals.negative_log_density, gradient, curvature, inner)
+
+    has_residual: ClassVar[bool] = False
+
+    data: tuple[int, ...] = eqx.field(static=True)
+    predictor: Predictor = eqx.field(static=True, default=leave_one_out_predictor)
+
+    def loss(self, theta, linearized):
+        prior, system = linearized.model(theta)
+        solution = linearized.solve(theta)
+        rows = solution.linear_solution.leave_one_out(prior, system, self.data)
+        density = self.predictor.residuals(rows).negative_log_density
+        return density, linearized.without_factor(solution)
+
+    def loss_and_curvature(self, theta, linearized):
+        """Return J with gradient and curvature, by one factorization and a few products per θᵢ.
+
+        The curvature is the information Σᵢ (∂μᵢ / σᵢ)² + 2 (∂ log σᵢ)² of the predictive densities,
+        with μᵢ = dᵢ - tᵢ σᵢ for a datum dᵢ.
+        """
+        prior, system = linearized.model(theta)
+        solution = linearized.solve(theta)
+        rows = solution.linear_solution.leave_one_out(prior, system, self.data)
+        residuals = self.predictor.residuals(rows)
+        derivatives = self.predictor.theta_derivatives(rows, linearized.model, theta)
+        gradient = derivatives.z_scores @ residuals.z_scores + derivatives.log_std.sum(1)
+        shift = derivatives.z_scores + residuals.z_scores * derivatives.log_std
+        curvature = shift @ shift.T + 2.0 * (derivatives.log_std @ derivatives.log_std.T)
+        return Derivatives(
+            residuals.negative_log_density,
+            gradient,
+            curvature,
+            linearized.without_factor(solution),
+        )

@@ -8,15 +8,25 @@ import numpy as np
 from jaxtyping import Float
 
 from kernelpde.arrays import to_array
+from kernelpde.bilevel import GaussianPrior, RelativePrior, Starts
 from kernelpde.kernels import coordinates_of_parameters, log_extents
-from kernelpde.learning._evaluation import ThetaMap
-from kernelpde.learning._outer import GaussianPrior
+from kernelpde.learning._collocation import Collocation, draw_batch, split_points
+from kernelpde.learning._stationary_start import extents_differ
+from kernelpde.learning._theta_map import ThetaMap
+from kernelpde.linear_solvers import Automatic
 
 _FRACTIONS = (0.03, 0.06, 0.12, 0.25, 0.5, 1.0)
 """Starting lengthscales relative to the extent of the domain."""
 
-MIDDLE_INDEX = 3
+_MIDDLE_INDEX = 3
 """Index of the starting lengthscale that is neither short nor long."""
+
+_NUM_UPDATES = 3
+"""Number of inner steps per round, where candidates are compared after inner steps. It should
+suffice to leave u = 0, where the loss is uninformative for rough solutions."""
+
+_SUBSAMPLE_ABOVE, _SUBSAMPLE_ROWS = 6000, 2500
+"""Number of rows above which starts are compared on a subsample, and its approximate size."""
 
 _LOCAL_FACTORS = (0.5, 0.6, 0.7, 0.84, 1.2, 1.4, 1.7, 2.0)
 """Factors of the local search, applied to all lengthscales."""
@@ -43,7 +53,74 @@ _MAX_SINGLE_LENGTHSCALES = 12
 """Number of lengthscales up to which the local search also varies single ones."""
 
 
-def lengthscale_candidates(
+def starts_at_zero(
+    collocation: Collocation,
+    theta: np.ndarray,
+    pinned_fields: tuple[int, ...] = (),
+    max_rows: int = _SUBSAMPLE_ABOVE,
+    subsample_rows: int = _SUBSAMPLE_ROWS,
+) -> Starts | None:
+    """Return candidate lengthscales to compare at u = 0, or `None` if there are none.
+
+    With data, the lengthscales start at their prior median, because data are uninformative about
+    a coefficient before the state is solved for. If noise is learned too, several variances of the
+    unknown fields are compared, so that noise does not explain what a larger field would.
+    """
+    theta_map = collocation.theta_map
+    if collocation.data is not None:
+        candidates = _variance_candidates(theta_map, theta, pinned_fields)
+        return Starts(tuple(candidates), theta, _NUM_UPDATES) if candidates else None
+    candidates = _lengthscale_candidates(theta_map, collocation.extents)
+    if not candidates:
+        return None
+    num_rows = sum(condition.num_rows for condition in collocation.conditions)
+    share = subsample_rows / num_rows
+    inner = subsample(collocation, share) if num_rows > max_rows else None
+    return Starts((theta, *candidates), candidates[_MIDDLE_INDEX], inner=inner)
+
+
+def starts_after_updates(collocation: Collocation) -> Starts:
+    """Return candidate lengthscales to compare after several inner steps.
+
+    For rough solutions the linearization at u = 0 is uninformative.
+    """
+    # One family: equal fractions if coordinates have different units, otherwise initial ratios.
+    families = _lengthscale_candidates(collocation.theta_map, collocation.extents)
+    count = len(_FRACTIONS)
+    candidates = families[:count] if extents_differ(collocation.extents) else families[-count:]
+    return Starts(tuple(candidates), candidates[_MIDDLE_INDEX], _NUM_UPDATES)
+
+
+def subsample(collocation: Collocation, share: float) -> Collocation:
+    """Return the collocation at a share of its points, with an appropriate linear solver."""
+    points, solver = collocation.points, collocation.linear_solver
+    rng = np.random.default_rng([points.seed, 13])
+
+    def reduced(count: int) -> int:
+        return max(1, round(share * count))
+
+    point_sets, held_out_rows = [], []
+    for all_points, held_out in zip(points.all_points, points.held_out, strict=True):
+        count = all_points.rows_per_equation
+        if held_out is None:
+            point_sets.append(draw_batch(all_points, reduced(count), rng)[0])
+            held_out_rows.append(None)
+            continue
+        train = np.setdiff1d(np.arange(count), held_out)
+        train, held_out = (
+            rng.choice(rows, size=reduced(len(rows)), replace=False) for rows in (train, held_out)
+        )
+        point_sets.append(all_points.select_rows(np.concatenate([train, held_out])))
+        held_out_rows.append(np.arange(len(train), len(train) + len(held_out)))
+    return Collocation.of(
+        collocation.problem,
+        split_points(tuple(point_sets), tuple(held_out_rows), points.seed, points.sampling),
+        collocation.validation.subsampled(share),
+        Automatic(float(solver.nugget), solver.max_nugget, refinement_sweeps=0),
+    )
+
+
+def _lengthscale_candidates(
     theta_map: ThetaMap, extents: Float[np.ndarray, " d"]
 ) -> list[np.ndarray]:
     """Return θ with lengthscales at several fractions of the extents of their coordinates.
@@ -108,7 +185,7 @@ def local_candidates(theta_map: ThetaMap, theta: np.ndarray) -> list[np.ndarray]
     return candidates
 
 
-def variance_candidates(
+def _variance_candidates(
     theta_map: ThetaMap, theta: np.ndarray, states: tuple[int, ...]
 ) -> list[np.ndarray]:
     """Return θ with larger variances of unknown fields if noise is learned, else nothing."""
@@ -144,12 +221,14 @@ def weak_prior(
     return GaussianPrior(to_array(center), to_array(sigma))
 
 
-def varying_prior(theta_map: ThetaMap) -> tuple[np.ndarray, np.ndarray]:
-    """Return prior mean and standard deviation of θ for kernels with varying lengthscales.
-
-    The prior is flat for constant lengthscales.
-    """
-    return theta_map.vector, np.where(lengthscale_mask(theta_map), np.inf, _VARIATION)
+def varying_prior(collocation: Collocation) -> RelativePrior:
+    """Return a weak prior on the coefficients by which lengthscales vary."""
+    mask = lengthscale_mask(collocation.theta_map)
+    return RelativePrior(
+        to_array(collocation.theta),
+        to_array(np.where(mask, np.inf, _VARIATION)),
+        collocation.num_validation_rows,
+    )
 
 
 def lengthscale_mask(theta_map: ThetaMap) -> np.ndarray:

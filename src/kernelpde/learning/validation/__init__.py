@@ -12,13 +12,13 @@ from kernelpde.learning.validation._held_out import HeldOut as HeldOut
 from kernelpde.learning.validation._held_out import Resampled as Resampled
 from kernelpde.learning.validation._held_out import can_hold_out_points
 from kernelpde.learning.validation._k_fold import KFold as KFold
-from kernelpde.learning.validation._plan import AbstractValidation as AbstractValidation
-from kernelpde.learning.validation._plan import HeldOutRows as HeldOutRows
-from kernelpde.learning.validation._plan import LearningPoints as LearningPoints
 from kernelpde.learning.validation._predictive import (
     LeaveOneOutPredictive as LeaveOneOutPredictive,
 )
 from kernelpde.learning.validation._predictive import data_conditions as data_conditions
+from kernelpde.learning.validation._validation import AbstractValidation as AbstractValidation
+from kernelpde.learning.validation._validation import HeldOutRows as HeldOutRows
+from kernelpde.learning.validation._validation import LearningPoints as LearningPoints
 from kernelpde.linear_solvers import LinearSolver
 from kernelpde.problem import PointSet, Problem
 

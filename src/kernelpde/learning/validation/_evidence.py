@@ -4,10 +4,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from kernelpde.learning._outer import Criterion, kernel_flow, marginal_likelihood
+from kernelpde.learning._outer import Formula, kernel_flow, marginal_likelihood
 from kernelpde.learning._predictive import Predictor, sequential_predictor
-from kernelpde.learning.validation._plan import AbstractValidation
 from kernelpde.learning.validation._predictive import data_condition_indices
+from kernelpde.learning.validation._validation import AbstractValidation
 from kernelpde.problem import Problem
 
 
@@ -34,7 +34,7 @@ class Evidence(_SystemCriterion):
     predictor: ClassVar[Predictor] = sequential_predictor
 
     @property
-    def criterion(self) -> Criterion:
+    def formula(self) -> Formula:
         return marginal_likelihood
 
     def data_condition_indices(self, problem: Problem) -> tuple[int, ...] | None:
@@ -53,7 +53,7 @@ class KernelFlow(_SystemCriterion):
         return True
 
     @property
-    def criterion(self) -> Criterion:
+    def formula(self) -> Formula:
         return kernel_flow
 
     def folds(self, rows: int, seed: int, step: int) -> tuple[np.ndarray, ...]:

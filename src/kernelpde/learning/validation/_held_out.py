@@ -9,7 +9,7 @@ import numpy as np
 
 from kernelpde.checking import check_bool, check_integer
 from kernelpde.errors import InputError
-from kernelpde.learning.validation._plan import (
+from kernelpde.learning.validation._validation import (
     AbstractValidation,
     HeldOutRows,
     LearningPoints,

@@ -6,7 +6,7 @@ import numpy as np
 
 from kernelpde.checking import check_bool, check_integer
 from kernelpde.errors import InputError
-from kernelpde.learning.validation._plan import AbstractValidation, check_validation
+from kernelpde.learning.validation._validation import AbstractValidation, check_validation
 
 
 class KFold(AbstractValidation):

@@ -6,7 +6,7 @@ import numpy as np
 
 from kernelpde.errors import InputError
 from kernelpde.geometry import Averages, PointCloud
-from kernelpde.learning.validation._plan import AbstractValidation
+from kernelpde.learning.validation._validation import AbstractValidation
 from kernelpde.problem import Problem
 
 

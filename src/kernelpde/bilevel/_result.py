@@ -1,10 +1,10 @@
-"""Result codes of learning."""
+"""Result codes of bilevel optimization."""
 
 import enum
 
 
 class RESULTS(enum.Enum):
-    """Result codes of `kernelpde.learn`, with their messages.
+    """Result codes of `kernelpde.learn` and `bilevel.minimize`, with their messages.
 
     **Example:**
 
@@ -23,6 +23,11 @@ class RESULTS(enum.Enum):
         "Learning reached the maximum number of Gauss-Newton steps. The last hyperparameters are "
         "returned."
     )
+    max_factorizations_reached = (
+        "Learning reached the maximum number of factorizations. The last hyperparameters are "
+        "returned."
+    )
+    stopped = "The callback stopped learning. The last hyperparameters are returned."
     max_rank_reached = (
         "Learning reached the maximum rank of the low-rank solver. The last feasible "
         "hyperparameters are returned. Add points, or use a larger nugget or Automatic()."

@@ -8,7 +8,7 @@ import equinox as eqx
 import numpy as np
 
 from kernelpde.checking import check_integer, check_mapping, check_real
-from kernelpde.learning._outer import Criterion, predictive_density, squared_error
+from kernelpde.learning._outer import Formula, predictive_density, squared_error
 from kernelpde.learning._predictive import Predictor, leave_one_out_predictor
 from kernelpde.problem import PointSet, Problem
 
@@ -56,8 +56,8 @@ class AbstractValidation(eqx.Module):
         return self.is_resampled or self.batch_size is not None
 
     @property
-    def criterion(self) -> Criterion:
-        """Criterion of the solution with all rows, if there are no validation points."""
+    def formula(self) -> Formula:
+        """Map from the solution with all rows to ρ, if there are no validation points."""
         return predictive_density if self.standardized else squared_error
 
     def held_out_rows(

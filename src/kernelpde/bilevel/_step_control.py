@@ -5,8 +5,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from kernelpde.nonlinear import is_oscillating
-
 _LARGE_CHANGE = 0.3
 """Relative change of the iterate above which the previous linearization is uninformative."""
 
@@ -36,6 +34,16 @@ _CONVERGED_MOVE = 0.02
 
 _REPEAT_ABOVE = 12
 """Number of hyperparameters above which convergence requires two consecutive small moves."""
+
+
+_OSCILLATION_CHANGE = 0.3
+"""Relative change below which an iteration that does not contract counts as oscillating."""
+
+
+def _is_oscillating(changes: np.ndarray) -> bool:
+    """Return whether the last three changes are small, and none below the change two before it."""
+    near_solution = changes[-3:].max() <= _OSCILLATION_CHANGE
+    return bool(near_solution and (changes[-3:] > 0.95 * changes[-5:-2]).all())
 
 
 def _max_move(thetas: Sequence[np.ndarray]) -> float:
@@ -88,7 +96,7 @@ class StepControl:
         """Halve all further steps if full steps oscillate."""
         if not self.uses_data or self.halve_steps or len(self.changes) < 5:
             return self
-        return replace(self, halve_steps=bool(is_oscillating(np.asarray(self.changes))))
+        return replace(self, halve_steps=_is_oscillating(np.asarray(self.changes)))
 
     def lengths(self, step_lengths: Sequence[float]) -> np.ndarray:
         """Return the fractions of the inner step to choose from."""

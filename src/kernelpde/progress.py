@@ -1,6 +1,7 @@
 """Callbacks for `solve` and `learn`: progress display, log files and TensorBoard.
 
 A callback is a function of a `SolveRecord` (from `solve`) or a `LearningRecord` (from `learn`).
+If it returns True, the computation stops and returns the best result so far.
 """
 
 import dataclasses
@@ -20,18 +21,18 @@ from kernelpde.learning import LearningRecord
 from kernelpde.solution import SolveRecord
 
 Record: TypeAlias = SolveRecord | LearningRecord
-Callback: TypeAlias = Callable[[Any], None]
+Callback: TypeAlias = Callable[[Any], bool | None]
 
 _MIN_INTERVAL = 0.2
 """Minimum time between two updates in a notebook, in seconds. Faster updates are unreadable."""
 
 
 def combine(*callbacks: Callback) -> Callback:
-    """Combine callbacks into one that calls them in order."""
+    """Combine callbacks into one that calls them in order, and returns True if one of them does."""
 
-    def call(record: Record) -> None:
-        for callback in callbacks:
-            callback(record)
+    def call(record: Record) -> bool:
+        stops = [callback(record) is True for callback in callbacks]
+        return any(stops)
 
     return call
 
@@ -171,9 +172,7 @@ def format_record(record: Record) -> str:
     residuals = "  ".join(f"{name} {rms:.2e}" for name, rms in record.residuals.items())
     if isinstance(record, SolveRecord):
         text = f"step {record.step}: residuals {residuals}  change {record.change:.1e}"
-        if record.step_length != 1 or record.damping:
-            text += f"  length {record.step_length:.3g} damping {record.damping:.0e}"
-        return text
+        return text + (f"  damping {record.damping:.0e}" if record.damping else "")
     scalars = scalar_hyperparameters(record)
     values = "  ".join(f"{name} {value:.4g}" for name, value in scalars.items())
     change = "" if record.change is None else f"  change {record.change:.1e}"

@@ -172,7 +172,8 @@ def write_export(
     as_json: Json = False,
 ) -> None:
     """Export a saved solution for other programs."""
-    from kernelpde.cli._results import load_saved, write_fields
+    from kernelpde.cli._results import load_saved
+    from kernelpde.io import write_fields
 
     _, solution, _ = load_saved(results)
     path = write_fields(solution, target, _parse_slice(at), resolution)

@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-import numpy as np
 import typer
 
+from kernelpde.bilevel import read_checkpoint_metadata
 from kernelpde.cli._job import (
     JOB,
     REPORT,
@@ -29,15 +29,12 @@ from kernelpde.gallery import Example
 from kernelpde.inference import posterior
 from kernelpde.io import atomic_write
 from kernelpde.kernels import find_gibbs
-from kernelpde.learning import data_conditions, read_checkpoint_metadata
+from kernelpde.learning import data_conditions
 from kernelpde.problem import save_kernels
 from kernelpde.solution import Solution, load_solution, solution_notes
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-FORMATS = (".nc", ".csv", ".npz", ".vtu")
-"""File suffixes that `kernelpde export` writes."""
 
 
 def run_and_report(job: Job, out: Path | None, as_json: bool, save: str | None = None) -> NoReturn:
@@ -152,29 +149,6 @@ def plot_saved(
         animation = solution.animate(references=references, at=at or None, resolution=resolution)
         written.append(animation.save(_unused_path(out, "animation", ".gif")))
     return written
-
-
-def write_fields(
-    solution: Solution | Evolution, target: Path, at: Mapping[str, float], resolution: int | None
-) -> Path:
-    """Write the fields of a solution on a grid, in the format of the file's suffix."""
-    if target.suffix not in FORMATS:
-        raise InputError(f"export: the name must end in {', '.join(FORMATS)}; got {target.name!r}.")
-    fixed = dict(at) or None
-    with atomic_write(target) as path:
-        if target.suffix == ".vtu":
-            solution.to_pyvista(resolution=resolution, at=fixed).save(path)
-            return target
-        dataset = solution.to_xarray(resolution=resolution, at=fixed)
-        if target.suffix == ".nc":
-            dataset.to_netcdf(path, engine="scipy")
-        elif target.suffix == ".npz":
-            arrays = {str(name): v.values for name, v in dataset.variables.items()}
-            np.savez(path, allow_pickle=False, **arrays)
-        else:
-            frame = dataset.to_dataframe().dropna().reset_index()
-            frame[[*dataset.coords, *dataset]].to_csv(path, index=False)
-    return target
 
 
 def _split(results: Path, name: str) -> tuple[Path, Path]:

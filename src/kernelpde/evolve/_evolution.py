@@ -1,8 +1,8 @@
 """Solutions on successive time windows, combined into one."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 import jax.numpy as jnp
@@ -12,17 +12,27 @@ from jaxtyping import Array, Float
 from kernelpde.arrays import Numbers
 from kernelpde.checking import to_float_array
 from kernelpde.errors import InputError
+from kernelpde.evolve._error import perturbed_windows
+from kernelpde.functionals import Term
 from kernelpde.learning import LearningResult
+from kernelpde.nonlinear import RESULTS, code_from_result
 from kernelpde.plotting import FieldOverlays, plot_fields
 from kernelpde.problem import Problem, problem_grid
-from kernelpde.solution import Exportable, Solution
+from kernelpde.solution import (
+    ErrorEstimate,
+    Exportable,
+    FieldSource,
+    Perturbation,
+    Solution,
+    evaluation_points,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True, eq=False)
-class Evolution(Exportable):
+class Evolution(FieldSource, Exportable):
     """Solutions on successive time windows, combined into one.
 
     **Attributes:**
@@ -33,6 +43,9 @@ class Evolution(Exportable):
     - `learned`: result of learning in the first window; `None` if nothing was learned, or if the
       window was read from a file.
     - `seconds`: time spent on each window.
+    - `limit`: reason for which a requested accuracy was not reached, or an empty string.
+
+    `evolution["u"]` has the methods of a field of a solution, errors included.
 
     **Example:**
 
@@ -48,26 +61,58 @@ class Evolution(Exportable):
     solutions: tuple[Solution, ...]
     learned: LearningResult | None
     seconds: tuple[float, ...]
+    limit: str = ""
+
+    @property
+    def result(self) -> RESULTS:
+        """Result of the first window that has not converged, or of the whole evolution."""
+        results = [solution.result for solution in self.solutions if not solution.converged]
+        if not results and self.limit:
+            return RESULTS.accuracy_not_reached
+        return next(iter(results), RESULTS.converged)
+
+    @property
+    def result_code(self) -> int:
+        return code_from_result(self.result)
 
     @property
     def converged(self) -> bool:
-        """True if the solutions of all windows have converged."""
-        return all(solution.converged for solution in self.solutions)
+        """True if all windows have converged, and a requested accuracy was reached."""
+        return self.result is RESULTS.converged
 
     @property
     def message(self) -> str:
-        """Result as text."""
-        state = "All" if self.converged else "Some"
-        return f"{state} time windows have {'' if self.converged else 'not '}converged."
+        """Explanation of the result, with advice."""
+        if self.result is RESULTS.accuracy_not_reached:
+            return f"{self.result.value} {self.limit}"
+        failed = [n for n, solution in enumerate(self.solutions) if not solution.converged]
+        if not failed:
+            return "All time windows have converged."
+        windows = ", ".join(str(n + 1) for n in failed)
+        return f"Windows {windows} have not converged. {self.solutions[failed[0]].message}"
 
-    def __getitem__(self, field: str) -> Callable[[Numbers], Array]:
-        """Return a field as a function of points, evaluated in the window of their time."""
-        return partial(self._evaluate_by_window, [solution[field] for solution in self.solutions])
+    @cached_property
+    def error_estimate(self) -> ErrorEstimate["Evolution"]:
+        """Estimated errors of the fields, for example `evolution.error_estimate["u"].rms`.
 
-    def d(self, field: str, *coordinates: int | str) -> Callable[[Numbers], Array]:
-        """Return a partial derivative of a field as a function of points."""
-        views = [solution[field].d(*coordinates) for solution in self.solutions]
-        return partial(self._evaluate_by_window, views)
+        They include errors of earlier windows, propagated to later ones. Computed by three linear
+        solves per window on first access.
+        """
+
+        def perturb(perturbation: Perturbation) -> Evolution:
+            windows = perturbed_windows(
+                self.problem, self.solutions, self.times, perturbation, seed=0
+            )
+            return replace(self, solutions=windows)
+
+        limitations = [] if all(s.converged for s in self.solutions) else [self.message]
+        points = evaluation_points(self.problem, self.solutions[0].point_sets, seed=0)
+        return ErrorEstimate.from_perturbations(self, self.problem, perturb, *points, limitations)
+
+    def evaluate_jets(self, terms: tuple[Term, ...], points: Numbers) -> Array:
+        """Evaluate jet entries at points, each in the window of its time."""
+        views = [partial(solution.evaluate_jets, terms) for solution in self.solutions]
+        return self._evaluate_by_window(views, points)
 
     def residual(self, condition: str, points: Numbers) -> Array:
         """Return the residual of a condition at points, one column per equation."""
@@ -111,8 +156,26 @@ class Evolution(Exportable):
         return jnp.asarray(values.reshape((*array.shape[:-1], *values.shape[1:])))
 
     def __repr__(self) -> str:
-        verdict = "converged" if self.converged else "NOT converged"
-        lines = [f"Evolution: {len(self.solutions)} windows, {verdict}"]
+        estimate = vars(self).get("error_estimate")
+        verdict = "converged" if self.converged else f"NOT converged ({self.result.name})"
+        error = (
+            "error not estimated (evolution.error_estimate)"
+            if estimate is None
+            else f"estimated error {estimate.largest:.1e}"
+        )
+        first, last = self.times[0], self.times[-1]
+        steps = sum(solution.num_steps for solution in self.solutions)
+        lines = [f"Evolution: {verdict}, {error}"]
+        lines += [] if self.converged else [f"  {self.message}"]
+        lines += [
+            f"  {len(self.solutions)} windows from {first:g} to {last:g}, {steps} steps, "
+            f"{sum(self.seconds):.1f} s; by window: print(evolution.report())"
+        ]
+        return "\n".join(lines)
+
+    def report(self) -> str:
+        """Return the summary, with steps, times and residuals of each window."""
+        lines = [repr(self)]
         for index, solution in enumerate(self.solutions):
             start, stop = self.times[index : index + 2]
             norms = ", ".join(f"{n} {s['rms']:.1e}" for n, s in solution.residuals.items())

@@ -1,48 +1,42 @@
 """Solve an evolution problem in successive time windows."""
 
 import inspect
-import time
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from functools import partial
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import jax
-import numpy as np
-
-from kernelpde.checking import check_instance, check_integer, check_mapping, format_names
-from kernelpde.errors import InputError
+from kernelpde.adaptive import Accuracy, check_accuracy
+from kernelpde.checking import (
+    check_instance,
+    check_integer,
+    check_mapping,
+    format_names,
+)
+from kernelpde.errors import InputError, SolveError
+from kernelpde.evolve._accuracy import march_to_accuracy
 from kernelpde.evolve._evolution import Evolution
-from kernelpde.evolve._windows import continuity_condition, restrict_to_window
-from kernelpde.io import digest
-from kernelpde.learning import LearningResult, learn
+from kernelpde.evolve._run import WindowSettings, march_once
+from kernelpde.evolve._windows import initial_condition
+from kernelpde.learning import learn
 from kernelpde.linear_solvers import LinearSolver
 from kernelpde.nonlinear import AbstractNonlinearSolver
-from kernelpde.problem import LearnedNoise, PointSet, Problem
+from kernelpde.problem import Problem
 from kernelpde.solution import (
     Solution,
     check_common,
     check_linear_solver,
     check_problem,
     check_solver,
-    load_solution,
-    save_solution,
-    solution_notes,
-    solve,
 )
-
-_WINDOW_SEED = 104_729
-"""Increment of the seed from window to window, so that windows have different points."""
 
 
 def march(
     problem: Problem,
     windows: int,
-    points: Mapping[str, int],
+    points: Mapping[str, int] | None = None,
     *,
-    initial: str = "initial",
+    accuracy: float | Accuracy | None = None,
     learning: Mapping[str, Any] | None = None,
     solver: AbstractNonlinearSolver | None = None,
     linear_solver: LinearSolver | None = None,
@@ -54,16 +48,23 @@ def march(
 ) -> Evolution:
     """Solve an evolution problem in successive time windows, at a cost linear in their number.
 
-    In each window the conditions of the problem are restricted to it. From the second window
-    on, the initial condition is the final state of the previous window, for every field and, if
-    there are second derivatives in time, for its rate. All windows share the kernels.
+    In each window the conditions of the problem are restricted to it. The initial condition is the
+    one at the start of time. From the second window on, it is the final state of the previous
+    window, for every field and, if there are second derivatives in time, for its rate. All windows
+    share the kernels.
+
+    Solves with given points, or to a given accuracy. Then points and kernels are those that reach a
+    sufficient accuracy in the first window. This is repeated with a higher accuracy there, until
+    the estimated error of the whole evolution is below the target.
 
     **Arguments:**
 
     - `problem`: on a domain with a time coordinate, over the whole time interval.
     - `windows`: number of windows of equal length.
     - `points`: for each condition the number of points per window.
-    - `initial`: the name of the initial condition.
+    - `accuracy`: instead of points, the root mean square error of each field over the whole time
+      interval, relative to the root mean square of the field; an `Accuracy` also limits time and
+      rows.
     - `learning`: if given, kernels are learned in the first window by `learn` with these options.
     - `solver`, `linear_solver`, `sampling`, `throw`: as in `solve`.
     - `seed`: seed of the points, which differ between windows.
@@ -78,130 +79,41 @@ def march(
     True
     ```
     """
-    _check(problem, windows, points, initial, learning, seed)
-    order = _time_order(problem, initial)
+    target = None if accuracy is None else Accuracy.from_value(accuracy)
+    _check(problem, windows, points, learning, seed, target)
+    initial = initial_condition(problem)
     check_solver("march", solver)
     check_linear_solver("march", "linear_solver", linear_solver)
     check_common("march", throw, callback)
-    space = problem.space
-    assert space.duration is not None
-    times = np.linspace(*space.duration, windows + 1)
-    settings = {
-        "windows": windows,
-        "seed": seed,
-        "points": {name: int(count) for name, count in points.items()},
-        "sampling": sampling,
-        "order": order,
-        "learning": repr(learning),
-        "solver": repr(solver),
-        "linear solver": repr(linear_solver),
-        "kernels": digest(jax.tree.leaves((problem.prior, problem.noises))),
-    }
-    files = _WindowFiles(checkpoint, settings)
-    solutions: list[Solution] = []
-    seconds: list[float] = []
-    learned: LearningResult | None = None
-    for index, (start, stop) in enumerate(pairwise(times)):
-        start_time = time.perf_counter()
-        conditions = []
-        for condition in problem.conditions:
-            if condition.name == initial and solutions:
-                rng = np.random.default_rng([seed, int(1e6 * start)])
-                sample = condition.region.sample(points[condition.name], rng, sampling)
-                restricted = continuity_condition(
-                    condition.name, solutions[-1], start, sample.points, order
-                )
-            else:
-                is_last = index == windows - 1
-                restricted = restrict_to_window(condition, space, start, stop, is_last)
-            if restricted is not None:
-                conditions.append(restricted)
-        window = problem.with_conditions(conditions)
-        counts = {c.name: points[c.name] for c in conditions if not window.has_given_points(c.name)}
-        options = {"seed": seed + _WINDOW_SEED * (index + 1), "sampling": sampling}
-        solution = files.read(index, window, partial(window.collocate, counts, **options))
-        if solution is None:
-            if learning is not None and index == 0:
-                learned = learn(
-                    window, counts, throw=throw, seed=seed, sampling=sampling, **learning
-                )
-                window = learned.problem
-            solution = solve(
-                window, counts, solver=solver, linear_solver=linear_solver, throw=throw, **options
-            )
-            files.write(index, solution)
-        if learning is not None and index == 0:
-            problem = _adopt_learned(problem, solution.problem)
-        solutions.append(solution)
-        seconds.append(time.perf_counter() - start_time)
-        if callback is not None:
-            callback(index, solution)
-    return Evolution(problem, times, tuple(solutions), learned, tuple(seconds))
-
-
-def _adopt_learned(problem: Problem, window: Problem) -> Problem:
-    """Return a problem with the kernels and the learned noise of its first window."""
-    noises = {c.name: c.noise for c in window.conditions if isinstance(c.noise, LearnedNoise)}
-    conditions = [replace(c, noise=noises.get(c.name, c.noise)) for c in problem.conditions]
-    return problem.with_conditions(conditions).with_prior(window.prior)
-
-
-class _WindowFiles:
-    """Files of the windows, each with the settings of its run, which are compared on reading."""
-
-    def __init__(self, directory: str | Path | None, settings: dict[str, Any]):
-        if directory is not None:
-            check_instance("march", "checkpoint", directory, (str, Path), "the name of a directory")
-        self.directory = None if directory is None else Path(directory)
-        self.settings = settings
-
-    def read(
-        self, index: int, window: Problem, collocate: Callable[[], tuple[PointSet, ...]]
-    ) -> Solution | None:
-        """Read the solution of a window if its file exists; reject one of another run.
-
-        A solution must have the points that `collocate` draws.
-        """
-        path = self._path(index)
-        if path is None or not path.exists():
-            return None
-        stored = solution_notes(path).get("march", {})
-        for name, expected in self.settings.items():
-            if (value := stored.get(name)) != expected:
-                _raise_mismatch(path, f"{name}: the file has {value}, expected {expected}")
-        solution = load_solution(path, window)
-        triples = zip(window.conditions, solution.point_sets, collocate(), strict=True)
-        for condition, old, new in triples:
-            # The data of the previous window are recomputed, by a program that may differ.
-            for a, b in zip(jax.tree.leaves(old), jax.tree.leaves(new), strict=True):
-                if np.shape(a) != np.shape(b) or not np.allclose(a, b, 1e-6, 1e-9):
-                    _raise_mismatch(path, f"the points or data of {condition.name!r} differ")
-        return solution
-
-    def write(self, index: int, solution: Solution) -> None:
-        """Write the solution of a window."""
-        path = self._path(index)
-        if path is not None and jax.process_index() == 0:
-            save_solution(path, solution, {"march": self.settings})
-
-    def _path(self, index: int) -> Path | None:
-        return None if self.directory is None else self.directory / f"window-{index:04d}.kpde"
-
-
-def _raise_mismatch(path: Path, mismatch: str) -> None:
-    raise InputError(
-        f"{path}: belongs to another run; {mismatch}. Name another directory, or remove this one "
-        "to start a new run."
+    if checkpoint is not None:
+        check_instance("march", "checkpoint", checkpoint, (str, Path), "the name of a directory")
+    settings = WindowSettings(
+        windows,
+        initial,
+        _time_order(problem, initial),
+        solver,
+        linear_solver,
+        seed,
+        sampling,
+        callback,
+        None if checkpoint is None else Path(checkpoint),
     )
+    if target is None:
+        assert points is not None
+        return march_once(problem, points, settings, learning=learning, throw=throw)
+    evolution = march_to_accuracy(problem, target, settings)
+    if throw and not evolution.converged:
+        raise SolveError(str(evolution), evolution)
+    return evolution
 
 
 def _check(
     problem: Problem,
     windows: int,
-    points: Mapping[str, int],
-    initial: str,
+    points: Mapping[str, int] | None,
     learning: Mapping[str, Any] | None,
     seed: int,
+    target: Accuracy | None,
 ) -> None:
     check_problem("march", problem)
     check_integer("march", "windows", windows)
@@ -223,11 +135,20 @@ def _check(
         )
     if windows < 1:
         raise InputError(f"march: expected at least one window; got {windows}.")
-    if initial not in names or not isinstance(points, Mapping) or initial not in points:
+    if (points is None) == (target is None):
         raise InputError(
-            f"march: no condition {initial!r} with a number of points; the conditions are "
-            f"{', '.join(map(repr, names))}."
+            "march: expected either points, a number for each condition and window, or an "
+            f"accuracy; got {'both' if target else 'neither'}. Write accuracy=1e-3."
         )
+    if target is not None or points is None:
+        assert target is not None
+        check_accuracy("march", problem, target)
+        if target.relative is None or learning is not None:
+            raise InputError(
+                "march: with an accuracy, which has to be a relative one, kernels are always "
+                "learned; remove learning=... and write accuracy=1e-3."
+            )
+        return
     count = partial(check_integer, at_least=1)
     check_mapping("march", "points", points, names, count, "Write points={'equation': 100}.")
     missing = [name for name in names if name not in points and not problem.has_given_points(name)]

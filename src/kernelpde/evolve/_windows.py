@@ -7,10 +7,34 @@ from typing import Any
 import numpy as np
 from jaxtyping import Array, Float
 
+from kernelpde.checking import format_names
 from kernelpde.errors import InputError
 from kernelpde.geometry import FiniteRegion, PointCloud, Space
-from kernelpde.problem import Condition
+from kernelpde.problem import Condition, Problem, StudentT
 from kernelpde.solution import Solution
+
+
+def initial_condition(problem: Problem) -> str:
+    """Return the name of the noise-free condition whose points are all at the start of time."""
+    space = problem.space
+    assert space.time is not None
+    assert space.duration is not None
+    start, axis = space.duration[0], space.coordinates.index(space.time)
+
+    def is_initial(condition: Condition) -> bool:
+        region, rng = condition.region, np.random.default_rng(0)
+        is_finite = isinstance(region, FiniteRegion)
+        points = region.points if is_finite else region.sample(8, rng, "uniform").points
+        return bool(np.all(points[..., axis] == start) and not condition.noise_std.any())
+
+    names = [condition.name for condition in problem.conditions if is_initial(condition)]
+    if len(names) != 1:
+        raise InputError(
+            f"march: expected one condition at {space.time} = {start:g}, which windows continue; "
+            f"got {format_names(names) if names else 'none'}. Write "
+            "Condition('initial', domain.initial, ...) with a tuple for several fields."
+        )
+    return names[0]
 
 
 def restrict_to_window(
@@ -33,11 +57,14 @@ def restrict_to_window(
         )
     if not inside.any():
         return None
-    noise = condition.noise_std
+    noise, std = condition.noise, condition.noise_std
+    if std.ndim:
+        std = std[inside]
+        noise = replace(noise, scale=std) if isinstance(noise, StudentT) else std
     return replace(
         condition,
         region=region.select(inside),
-        noise=noise[inside] if noise.ndim else condition.noise,
+        noise=noise,
         data={key: np.asarray(values)[inside] for key, values in condition.data.items()},
     )
 
@@ -55,18 +82,13 @@ def continuity_condition(
     points = points.copy()
     points[:, space.coordinates.index(space.time)] = start
     fields = tuple(field.name for field in previous.problem.fields)
-    data = {}
-    for field in fields:
-        view = previous[field]
-        data[f"{field}_before"] = np.asarray(view(points))
-        if order == 2:
-            data[f"{field}_rate_before"] = np.asarray(view.d(space.time)(points))
-    residual = _ContinuityResidual(fields, space.time, order)
-    return Condition(name, PointCloud(points, name=name), residual, data=data)
+    residual = ContinuityResidual(fields, space.time, order)
+    cloud = PointCloud(points, name=name)
+    return Condition(name, cloud, residual, data=residual.data_from(previous, points))
 
 
 @dataclass(frozen=True)
-class _ContinuityResidual:
+class ContinuityResidual:
     """The residual u - u_before for all real fields, and its time derivative if `order` is 2.
 
     Residuals of all windows are equal, so that they share one program.
@@ -80,6 +102,16 @@ class _ContinuityResidual:
     def data(self) -> tuple[str, ...]:
         suffixes = ("before", "rate_before")[: self.order]
         return tuple(f"{field}_{suffix}" for field in self.fields for suffix in suffixes)
+
+    def data_from(
+        self, previous: Solution, points: Float[np.ndarray, "n d"]
+    ) -> dict[str, np.ndarray]:
+        """Return the values, and for order 2 the rates, of all fields of a solution at points."""
+        values = []
+        for field in self.fields:
+            view = previous[field]
+            values += [view(points)] + [view.d(self.time)(points)] * (self.order == 2)
+        return dict(zip(self.data, map(np.asarray, values), strict=True))
 
     @property
     def __signature__(self) -> inspect.Signature:

@@ -1,3 +1,5 @@
+from kernelpde import bilevel as bilevel
+from kernelpde import branches as branches
 from kernelpde import errors as errors
 from kernelpde import gallery as gallery
 from kernelpde import geometry as geometry
@@ -10,6 +12,8 @@ from kernelpde import progress as progress
 from kernelpde import vectors as vectors
 from kernelpde.adaptive import Accuracy as Accuracy
 from kernelpde.adaptive import solve as solve
+from kernelpde.branches import Branch as Branch
+from kernelpde.branches import continuation as continuation
 from kernelpde.errors import FileError as FileError
 from kernelpde.errors import InputError as InputError
 from kernelpde.errors import KernelPDEError as KernelPDEError

@@ -106,6 +106,14 @@ def draw_first() -> None:
         shutil.copy("u.png", FIGURES / "first.png")
 
 
+def draw_branch() -> None:
+    """Draw the bifurcation diagram that the first block of the page on continuation makes."""
+    block = re.findall(r"```python\n(.*?)```", (DOCS / "continuation.md").read_text(), re.DOTALL)[0]
+    with tempfile.TemporaryDirectory() as directory, contextlib.chdir(directory):
+        exec(compile(block, "continuation.md", "exec"), {})
+        shutil.copy("branch.png", FIGURES / "branch.png")
+
+
 def draw_animation() -> None:
     """Draw the animation of the README."""
     from kernelpde.evolve import march
@@ -121,7 +129,12 @@ def draw_figures() -> None:
     subprocess.run([sys.executable, "-m", "benchmarks", "figures"], cwd=ROOT, check=True)
 
 
-DRAWINGS = {"first": draw_first, "animation": draw_animation, "figures": draw_figures}
+DRAWINGS = {
+    "first": draw_first,
+    "branch": draw_branch,
+    "animation": draw_animation,
+    "figures": draw_figures,
+}
 
 
 def run_notebook(address: str, path: Path) -> None:

@@ -9,20 +9,18 @@ from scipy.optimize import minimize_scalar
 from scipy.stats import multivariate_normal
 
 import kernelpde as kp
+from kernelpde.bilevel import Objective, loss_and_curvature, loss_and_gradient, outer_residual
 from kernelpde.functionals import concatenate, gram
 from kernelpde.gallery import elliptic
 from kernelpde.learning import (
+    CollocationResidual,
     LinearizationPoint,
-    Loss,
+    LinearizedCollocation,
     ThetaMap,
-    batched_losses,
     fold_residual,
     kernel_flow,
     leave_one_out_residual,
-    loss_and_curvature,
-    loss_and_gradient,
     marginal_likelihood,
-    outer_residual,
     prediction_std,
     predictive_density,
     solve_inner,
@@ -65,9 +63,8 @@ def setting(
     weights = jnp.asarray(np.random.default_rng(2).random(count))
     solver = DenseState(kp.Dense(nugget=nugget, refinement_sweeps=0))
     parameters = ThetaMap.of(problem.prior)
-    return problem, Loss(
-        parameters, rows, validation, weights, solver, regularizer, folds or (), judge
-    )
+    linearized = LinearizedCollocation(parameters, rows, validation, weights, solver, folds or ())
+    return problem, Objective(CollocationResidual(judge), linearized, regularizer)
 
 
 FOLDS = tuple(np.array_split(np.random.default_rng(3).permutation(60), 4))
@@ -108,9 +105,10 @@ def test_hypergradients_against_finite_differences(options):
     if one_out:
         options["folds"] = FOLDS
     _, loss = setting(**options)
+    linear = loss.linearized
     if one_out:
-        loss = eqx.tree_at(lambda x: x.folds, loss, ())
-    theta = jnp.asarray(loss.theta_map.vector)
+        loss = eqx.tree_at(lambda x: x.linearized.folds, loss, ())
+    theta = jnp.asarray(linear.theta_map.vector)
     value = eqx.filter_jit(lambda t: 0.5 * jnp.sum(outer_residual(t, loss)[0] ** 2))
     step = 1e-4
     central = np.array(
@@ -135,33 +133,27 @@ def test_hypergradients_against_finite_differences(options):
 
 def test_normal_matrix_is_that_of_the_jacobian():
     _, loss = setting()
-    theta = jnp.asarray(loss.theta_map.vector)
+    linear = loss.linearized
+    theta = jnp.asarray(linear.theta_map.vector)
     jacobian = jax.jacrev(lambda t: outer_residual(t, loss)[0])(theta)
     np.testing.assert_allclose(
         loss_and_curvature(theta, loss)[2], jacobian.T @ jacobian, rtol=1e-7, atol=1e-12
     )
 
 
-def test_a_batch_of_starts_has_the_losses_of_each_by_itself():
-    _, loss = setting()
-    theta = loss.theta_map.vector
-    thetas = np.stack([theta, theta - 0.3, theta + 0.2])
-    values, nuggets, usable = batched_losses(jnp.asarray(thetas), loss)
-    single = [float(loss_and_curvature(jnp.asarray(t), loss)[0]) for t in thetas]
-    np.testing.assert_allclose(values, single, rtol=1e-9)
-    assert np.asarray(usable).all()
-    assert np.allclose(nuggets, 1e-6)
-
-
 def test_inner_map_is_the_representer_formula():
     problem, loss = setting(noise=0.2)
+    linear = loss.linearized
     inner = solve_inner(
-        problem.prior, loss.training_system, DenseState(kp.Dense(nugget=0.0, refinement_sweeps=0))
+        problem.prior,
+        linear.training_system,
+        DenseState(kp.Dense(nugget=0.0, refinement_sweeps=0)),
     )
-    union = concatenate(loss.training_system.batches)
+    union = concatenate(linear.training_system.batches)
     matrix = np.asarray(gram(problem.prior, union, union))
     expected = np.linalg.solve(
-        matrix + np.diag(loss.training_system.variance), loss.training_system.rhs
+        matrix + np.diag(linear.training_system.variance),
+        linear.training_system.rhs,
     )
     np.testing.assert_allclose(inner.weights, expected, rtol=1e-6)
     np.testing.assert_allclose(inner.row_values, matrix @ expected, rtol=1e-8, atol=1e-8)
@@ -182,19 +174,21 @@ def refit(problem, rows, solver, left_out):
 @pytest.mark.parametrize("noise", [0.0, 0.3])
 def test_folds_from_one_factorization_equal_refits(noise):
     problem, loss = setting(noise=noise, nugget=1e-4)
-    inner = solve_inner(problem.prior, loss.training_system, loss.solver_state)
+    linear = loss.linearized
+    inner = solve_inner(problem.prior, linear.training_system, linear.solver_state)
     found = fold_residual(inner, FOLDS)
     for fold in FOLDS:
-        expected = refit(problem, loss.training_system, loss.solver_state, fold)
+        expected = refit(problem, linear.training_system, linear.solver_state, fold)
         np.testing.assert_allclose(found[fold], expected, rtol=1e-6, atol=1e-8)
 
 
 def test_leave_one_out_from_one_factorization_equals_refits():
     problem, loss = setting(nugget=1e-4)
-    inner = solve_inner(problem.prior, loss.training_system, loss.solver_state)
+    linear = loss.linearized
+    inner = solve_inner(problem.prior, linear.training_system, linear.solver_state)
     found = leave_one_out_residual(inner)
     for i in range(len(found)):
-        expected = refit(problem, loss.training_system, loss.solver_state, np.array([i]))
+        expected = refit(problem, linear.training_system, linear.solver_state, np.array([i]))
         np.testing.assert_allclose(found[i], expected[0], rtol=1e-6, atol=1e-8)
 
 
@@ -202,10 +196,11 @@ def test_leave_one_out_from_one_factorization_equals_refits():
 def test_standardized_folds_are_the_predictive_density_at_its_best_amplitude(folds):
     """min over a of Σ_F -log N(b_F; mean, a² cov) from refits, against the loss."""
     problem, loss = setting(noise=0.3, nugget=1e-4, folds=FOLDS, judge=predictive_density)
-    loss = eqx.tree_at(lambda x: x.row_weights, loss, jnp.ones(60))
+    linear = loss.linearized
+    loss = eqx.tree_at(lambda x: x.linearized.row_weights, loss, jnp.ones(60))
     if len(folds) == 60:
-        loss = eqx.tree_at(lambda x: x.folds, loss, ())
-    rows, solver = loss.training_system, loss.solver_state
+        loss = eqx.tree_at(lambda x: x.linearized.folds, loss, ())
+    rows, solver = linear.training_system, linear.solver_state
     union = concatenate(rows.batches)
     matrix = np.asarray(gram(problem.prior, union, union)) + np.diag(rows.variance)
     matrix += solver.nugget * np.diag(np.diag(matrix))
@@ -218,22 +213,26 @@ def test_standardized_folds_are_the_predictive_density_at_its_best_amplitude(fol
         summed += miss @ np.linalg.solve(covariance, miss)
         logdet += np.linalg.slogdet(covariance)[1]
     expected = 0.5 * summed / 60 * np.exp(logdet / 60)
-    found = loss_and_gradient(jnp.asarray(loss.theta_map.vector), loss)[0]
+    found = loss_and_gradient(jnp.asarray(linear.theta_map.vector), loss)[0]
     assert float(found) == pytest.approx(expected, rel=1e-7)
 
 
 def lifted(problem, loss):
     """P, by NumPy."""
-    union = concatenate(loss.training_system.batches)
-    matrix = np.asarray(gram(problem.prior, union, union)) + np.diag(loss.training_system.variance)
-    return matrix + loss.solver_state.nugget * np.diag(np.diag(matrix))
+    linear = loss.linearized
+    union = concatenate(linear.training_system.batches)
+    matrix = np.asarray(gram(problem.prior, union, union)) + np.diag(
+        linear.training_system.variance
+    )
+    return matrix + linear.solver_state.nugget * np.diag(np.diag(matrix))
 
 
 def test_evidence_is_that_of_a_normal_distribution():
     """min over s of -log N(b; 0, s² P), by SciPy; its information by the mean of many b."""
     problem, loss = setting(noise=0.3, nugget=1e-4, folds=FOLDS, judge=marginal_likelihood)
-    theta, matrix = jnp.asarray(loss.theta_map.vector), lifted(problem, loss)
-    target = np.asarray(loss.training_system.rhs)
+    linear = loss.linearized
+    theta, matrix = jnp.asarray(linear.theta_map.vector), lifted(problem, loss)
+    target = np.asarray(linear.training_system.rhs)
     lowest = minimize_scalar(
         lambda t: -multivariate_normal(cov=np.exp(2 * t) * matrix).logpdf(target),
         bounds=(-6, 6),
@@ -247,7 +246,7 @@ def test_evidence_is_that_of_a_normal_distribution():
     step = 1e-4
     slopes = []
     for e in np.eye(len(theta)):
-        moved = [problem.with_prior(loss.theta_map.prior(theta + s * e)) for s in (step, -step)]
+        moved = [problem.with_prior(linear.theta_map.prior(theta + s * e)) for s in (step, -step)]
         up, down = (lifted(p, loss) for p in moved)
         slopes.append(np.linalg.solve(matrix, (up - down) / (2 * step)))
     traces = np.array([np.trace(a) for a in slopes])
@@ -256,7 +255,7 @@ def test_evidence_is_that_of_a_normal_distribution():
     draws = np.random.default_rng(0).multivariate_normal(np.zeros(60), matrix, 400)
     total = np.zeros_like(expected)
     for b in draws:
-        other = eqx.tree_at(lambda x: x.training_system.rhs, loss, jnp.asarray(b))
+        other = eqx.tree_at(lambda x: x.linearized.training_system.rhs, loss, jnp.asarray(b))
         value, gradient, normal, _ = loss_and_curvature(theta, other)
         # Of log J from J, without the square of the gradient that the first root brings.
         total += (normal / value - np.outer(gradient, gradient) / (2 * value**2)) * 30
@@ -269,35 +268,41 @@ def test_evidence_is_that_of_a_normal_distribution():
 def test_deviations_of_held_out_residuals():
     """Of a conditioned normal distribution, by NumPy."""
     problem, loss = setting(noise=0.3, nugget=1e-4)
+    linear = loss.linearized
     found = prediction_std(
-        problem.prior, loss.training_system, loss.solver_state, loss.validation_system
+        problem.prior,
+        linear.training_system,
+        linear.solver_state,
+        linear.validation_system,
     )
     trained, held = (
-        concatenate(rows.batches) for rows in (loss.training_system, loss.validation_system)
+        concatenate(rows.batches) for rows in (linear.training_system, linear.validation_system)
     )
     cross = np.asarray(gram(problem.prior, trained, held))
     prior = np.diag(np.asarray(gram(problem.prior, held, held)))
     known = prior - np.sum(cross * np.linalg.solve(lifted(problem, loss), cross), axis=0)
     expected = np.sqrt(
-        np.maximum(known, 1e-4 * prior) + np.asarray(loss.validation_system.variance)
+        np.maximum(known, 1e-4 * prior) + np.asarray(linear.validation_system.variance)
     )
     np.testing.assert_allclose(found, expected, rtol=1e-8)
 
 
 def test_kernel_flow_is_what_half_of_the_rows_lose():
     problem, loss = setting(noise=0.3, nugget=1e-4, folds=FOLDS[:1], judge=kernel_flow)
+    linear = loss.linearized
     kept = np.setdiff1d(np.arange(60), FOLDS[0])
-    matrix, target = lifted(problem, loss), np.asarray(loss.training_system.rhs)
+    matrix, target = lifted(problem, loss), np.asarray(linear.training_system.rhs)
     whole = target @ np.linalg.solve(matrix, target)
     half = target[kept] @ np.linalg.solve(matrix[np.ix_(kept, kept)], target[kept])
-    value = loss_and_gradient(jnp.asarray(loss.theta_map.vector), loss)[0]
+    value = loss_and_gradient(jnp.asarray(linear.theta_map.vector), loss)[0]
     assert 2 * float(value) == pytest.approx(1 - half / whole, rel=1e-8)
 
 
 def test_compiled_once_for_all_linearizations():
     """State, coefficients and batch are arguments: new ones trace nothing anew."""
     _, loss = setting()
-    theta = jnp.asarray(loss.theta_map.vector)
+    linear = loss.linearized
+    theta = jnp.asarray(linear.theta_map.vector)
     loss_and_curvature(theta, loss)
     other = jax.tree.map(lambda leaf: 1.01 * leaf if eqx.is_inexact_array(leaf) else leaf, loss)
     moved = jnp.asarray(np.asarray(theta) + 0.1)

@@ -149,7 +149,7 @@ def test_examples_run_and_draw(notebooks, name, monkeypatch, capsys):
     assert any(isinstance(value, Figure) for value in names.values())
 
 
-PAGES = ("accuracy", "faq", "shapes", "transformations")
+PAGES = ("accuracy", "bilevel", "continuation", "faq", "shapes", "transformations")
 """Those whose code no other test runs; that of scaling.md takes hundreds of thousands of rows."""
 
 

@@ -16,8 +16,9 @@ import numpy as np
 import pytest
 
 import kernelpde as kp
+from kernelpde.bilevel import Objective, outer_residual
 from kernelpde.gallery import burgers, elliptic
-from kernelpde.learning import Loss, ThetaMap, outer_residual
+from kernelpde.learning import CollocationResidual, LinearizedCollocation, ThetaMap
 from kernelpde.linear_solvers import DenseState
 
 ROOT = Path(__file__).parent.parent
@@ -33,7 +34,7 @@ if processes != "1":
     jax.distributed.initialize(coordinator, int(processes), int(process))
 import jax.numpy as jnp
 import kernelpde as kp
-from kernelpde.learning import loss_and_gradient, loss_and_curvature
+from kernelpde.bilevel import loss_and_gradient, loss_and_curvature
 from test_linear_solvers_agree import GAUSSIAN, MATERN, loss_with
 example, solver, rows, evaluations = {
     "low rank": (GAUSSIAN, kp.LowRank(1e-8), 1501, (loss_and_curvature, loss_and_gradient)),
@@ -49,7 +50,7 @@ for count in map(int, counts.split(",")):
     mesh = jax.make_mesh((count,), ("rows",), devices=some) if count else None
     there = dataclasses.replace(solver, mesh=mesh)
     loss = loss_with(example, there, {"equation": rows, "boundary": 203})
-    theta = jnp.asarray(loss.theta_map.vector)
+    theta = jnp.asarray(loss.linearized.theta_map.vector)
     for evaluate in evaluations:
         value, gradient, _, _ = evaluate(theta, loss)
         print("found", float(value), float(gradient[0]))
@@ -180,7 +181,8 @@ def loss_of(example, counts):
     plan = DenseState(kp.Dense(nugget=1e-10, refinement_sweeps=1))
     weights = jnp.ones(len(validation.rhs))
     parameters = ThetaMap.of(problem.prior)
-    return Loss(parameters, training, validation, weights, plan, None)
+    linearized = LinearizedCollocation(parameters, training, validation, weights, plan)
+    return Objective(CollocationResidual(), linearized)
 
 
 @pytest.mark.parametrize(
@@ -203,7 +205,7 @@ def test_a_learning_step_is_lowered_for_other_devices(example, counts):
             (jnp.ones_like(theta),),
         )
 
-    theta = jnp.asarray(loss.theta_map.vector)
+    theta = jnp.asarray(loss.linearized.theta_map.vector)
     traced = jax.jit(step).trace(theta, numbers)
     assert "lapack_dpotrf" in traced.lower(lowering_platforms=("cpu",)).as_text()
     for platform in ("cuda", "tpu"):

@@ -267,8 +267,32 @@ def test_what_is_not_reached_is_said():
     assert (str(rows), f"{solution.error_estimate['u'].rms:.0e}") in levels
     assert 0.1 < ratio(solution, corner) < 20
     assert solution.problem.at_points(solution.point_sets).num_rows <= 400
-    rest = kp.solve(problem, accuracy=kp.Accuracy(1e-9, max_seconds=1e-3), throw=False)
-    assert "longer than 0.001 s (max_seconds)" in str(rest)
+
+
+def test_a_time_limit_ends_with_the_best_solution():
+    wanted = kp.Accuracy(1e-12, max_seconds=1e-3)
+    steps = []
+    solution = kp.solve(
+        cubic(kp.Gaussian(0.5)), accuracy=wanted, throw=False, callback=steps.append
+    )
+    assert not solution.converged
+    assert "max_seconds" in str(solution)
+    assert np.isfinite(solution.error_estimate.largest)
+    # Learning ended at its first record, and the solve of the first level was completed.
+    assert sum(isinstance(record, kp.LearningRecord) for record in steps) == 1
+    assert 0.5 < ratio(solution) < 10
+
+
+def test_a_callback_that_ends_learning_ends_the_refinement():
+    steps = []
+
+    def third(record):
+        steps.append(record)
+        return len(steps) == 3
+
+    solution = kp.solve(cubic(kp.Gaussian(0.5)), accuracy=1e-12, throw=False, callback=third)
+    assert solution.result is kp.RESULTS.stopped
+    assert [isinstance(record, kp.LearningRecord) for record in steps] == [True] * 3 + [False]
 
 
 def test_more_accurate_than_rounding():

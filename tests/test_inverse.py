@@ -9,6 +9,7 @@ from scipy.optimize import minimize
 from scipy.stats import multivariate_normal
 
 import kernelpde as kp
+from kernelpde.bilevel import Objective, loss_and_curvature, loss_and_solution
 from kernelpde.functionals import (
     Functionals,
     LawArgument,
@@ -22,10 +23,9 @@ from kernelpde.functionals import (
 )
 from kernelpde.kernels import NodalKernel
 from kernelpde.learning import (
-    Loss,
+    DataDensity,
+    LinearizedCollocation,
     ThetaMap,
-    batched_losses,
-    density_and_curvature,
     prior_penalty,
     sequential_predictor,
     state_fields,
@@ -133,9 +133,10 @@ def test_predictive_density_equals_refits_and_has_its_gradient(noise):
     problem, rows = darcy_like(noise)
     parameters = ThetaMap.of(problem.prior, problem.noises)
     plan = DenseState(kp.Dense(nugget=1e-8, refinement_sweeps=0))
-    loss = Loss(parameters, rows, None, jnp.ones(0), plan, None, data=(0,))
+    linearized = LinearizedCollocation(parameters, rows, None, jnp.ones(0), plan)
+    loss = Objective(DataDensity((0,)), linearized)
     theta = parameters.vector
-    value, gradient, normal, _ = density_and_curvature(jnp.asarray(theta), loss)
+    value, gradient, normal, _ = loss_and_curvature(jnp.asarray(theta), loss)
 
     # Refit without each datum.
     batches = rows.batches
@@ -152,21 +153,20 @@ def test_predictive_density_equals_refits_and_has_its_gradient(noise):
 
     step = 1e-5
     moves = np.concatenate([step * np.eye(len(theta)), -step * np.eye(len(theta))])
-    values, _, _ = batched_losses(jnp.asarray(theta + moves), loss)
+    values = [float(loss_and_solution(jnp.asarray(t), loss)[0]) for t in theta + moves]
     up, down = np.split(np.asarray(values), 2)
     np.testing.assert_allclose(gradient, (up - down) / (2 * step), rtol=1e-5, atol=1e-6)
     assert np.all(np.linalg.eigvalsh(np.asarray(normal)) > -1e-9)
 
     # All data at once: the density of data and equations over that of equations.
-    joint = Loss(
-        parameters, rows, None, jnp.ones(0), plan, None, data=(0,), predictor=sequential_predictor
-    )
-    value, gradient, normal, _ = density_and_curvature(jnp.asarray(theta), joint)
+    joint = Objective(DataDensity((0,), sequential_predictor), linearized)
+    value, gradient, normal, _ = loss_and_curvature(jnp.asarray(theta), joint)
     equations = matrix[9:, 9:]
     both, alone = multivariate_normal(cov=matrix), multivariate_normal(cov=equations)
     expected = alone.logpdf(target[9:]) - both.logpdf(target) - 4.5 * np.log(2 * np.pi)
     assert float(value) == pytest.approx(expected, rel=1e-7)
-    up, down = np.split(np.asarray(batched_losses(jnp.asarray(theta + moves), joint)[0]), 2)
+    values = [float(loss_and_solution(jnp.asarray(t), joint)[0]) for t in theta + moves]
+    up, down = np.split(np.asarray(values), 2)
     np.testing.assert_allclose(gradient, (up - down) / (2 * step), rtol=1e-5, atol=1e-6)
     assert np.all(np.linalg.eigvalsh(np.asarray(normal)) > -1e-9)
 

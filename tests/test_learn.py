@@ -16,22 +16,29 @@ from scipy.optimize import minimize
 from scipy.stats import multivariate_normal
 
 import kernelpde as kp
-from kernelpde.errors import InputError
-from kernelpde.functionals import Prior
-from kernelpde.gallery import burgers, eikonal, elliptic, elliptic_additive
-from kernelpde.learning import (
+from kernelpde.bilevel import (
     Evaluation,
-    LearningOptions,
-    LearningTask,
-    Loss,
-    ThetaMap,
-    compare_starts,
+    Objective,
     damped_direction,
-    default_validation,
     init,
     loss_and_curvature,
     loss_and_gradient,
     outer_loss,
+    step,
+)
+from kernelpde.errors import InputError
+from kernelpde.functionals import Prior
+from kernelpde.gallery import burgers, eikonal, elliptic, elliptic_additive
+from kernelpde.learning import (
+    Bilevel,
+    CollocationResidual,
+    LinearizedCollocation,
+    Setup,
+    ThetaMap,
+    build_collocation,
+    build_task,
+    default_validation,
+    starts_at_zero,
     stationary_prior,
     subsample,
     with_varying_lengthscales,
@@ -309,14 +316,14 @@ def test_many_rows_are_thinned_to_compare_starts():
     problem, points = elliptic(0.02).problem, {"equation": 700, "boundary": 120}
     found = []
     for most in (10_000, 500):
-        options = LearningOptions(
-            kp.HeldOut(), None, kp.LevenbergMarquardt(), kp.Dense(nugget=1e-10, refinement_sweeps=0)
-        )
-        optimizer = kp.learning.LevenbergMarquardt()
-        task = LearningTask.of(problem, problem.collocate(points), options, optimizer)
-        state = compare_starts(task, init(task), most, 300)
+        solver = kp.Dense(nugget=1e-10, refinement_sweeps=0)
+        setup = Setup(problem, problem.collocate(points), kp.HeldOut(), Bilevel(), solver)
+        whole = build_collocation(setup)
+        starts = starts_at_zero(whole, whole.theta, (), most, 300)
+        task = replace(build_task(setup, whole), starts=starts)
+        state = step(task, init(task))
         found.append((float(state.theta[0]), state.factorizations))
-    small = subsample(task, 300 / 820)
+    small = subsample(whole, 300 / 820)
     assert sum(condition.num_rows for condition in small.conditions) == pytest.approx(300, abs=2)
     assert found[0][1] == found[1][1]
     assert abs(found[0][0] - found[1][0]) < 0.8
@@ -381,7 +388,9 @@ def small_loss(kernel):
     validation = rows({"equation": 30, "ends": 6, "initial": 8}, 1)
     weights = jnp.asarray(np.random.default_rng(2).uniform(0.5, 1.0, len(validation.rhs)))
     solver = DenseState(kp.Dense(nugget=1e-8, refinement_sweeps=0))
-    return Loss(ThetaMap.of(problem.prior), training, validation, weights, solver, None)
+    theta_map = ThetaMap.of(problem.prior)
+    linearized = LinearizedCollocation(theta_map, training, validation, weights, solver)
+    return Objective(CollocationResidual(), linearized)
 
 
 def bumps():
@@ -396,7 +405,7 @@ def loss():
 
 
 def test_gradients_agree_forwards_backwards_and_by_differences(loss):
-    theta = jnp.asarray(loss.theta_map.vector)
+    theta = jnp.asarray(loss.linearized.theta_map.vector)
     _, backwards, _, _ = loss_and_gradient(theta, loss)
     _, forwards, _, _ = loss_and_curvature(theta, loss)
     size = np.max(np.abs(forwards))
@@ -412,7 +421,7 @@ def test_gradients_agree_forwards_backwards_and_by_differences(loss):
 
 
 def test_damped_direction_solves_the_normal_equations(loss):
-    theta = jnp.asarray(loss.theta_map.vector)
+    theta = jnp.asarray(loss.linearized.theta_map.vector)
     damping = 0.3
     gradient, step = damped_direction(theta, loss, jnp.asarray(damping), 60)
     _, expected, square, _ = loss_and_curvature(theta, loss)

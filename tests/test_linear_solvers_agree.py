@@ -11,16 +11,20 @@ import pytest
 from scipy.spatial import KDTree
 
 import kernelpde as kp
+from kernelpde.bilevel import (
+    Objective,
+    loss_and_curvature,
+    loss_and_gradient,
+    loss_and_solution,
+)
 from kernelpde.errors import InputError
 from kernelpde.functionals import Functionals, Prior, Term, gram
 from kernelpde.gallery import darcy, elliptic
 from kernelpde.learning import (
-    Loss,
+    CollocationResidual,
+    DataDensity,
+    LinearizedCollocation,
     ThetaMap,
-    density_and_curvature,
-    loss_and_curvature,
-    loss_and_gradient,
-    loss_and_state,
 )
 from kernelpde.linear_solvers import RESULTS as LINEAR
 from kernelpde.linear_solvers import (
@@ -63,12 +67,15 @@ def loss_with(example, solver, points):
     weights = jnp.asarray(np.r_[np.full(60, 1e-2), np.ones(20)])
     parameters = ThetaMap.of(problem.prior)
     near = plan.neighbors(problem.at_points(others).conditions)
-    return Loss(parameters, rows, validation, weights, plan, None, neighbor_groups=near)
+    linearized = LinearizedCollocation(
+        parameters, rows, validation, weights, plan, neighbor_groups=near
+    )
+    return Objective(CollocationResidual(), linearized)
 
 
 def by_differences(loss, step):
-    theta = jnp.asarray(loss.theta_map.vector)
-    ends = [float(loss_and_state(theta + h, loss)[0]) for h in (step, -step)]
+    theta = jnp.asarray(loss.linearized.theta_map.vector)
+    ends = [float(loss_and_solution(theta + h, loss)[0]) for h in (step, -step)]
     return (ends[0] - ends[1]) / (2 * step)
 
 
@@ -92,10 +99,10 @@ def test_gradient_of_low_rank_is_that_of_dense_and_of_differences(evaluate):
     points = {"equation": 1800, "boundary": 200}
     dense = loss_with(GAUSSIAN, kp.Dense(1e-6, refinement_sweeps=0), points)
     few = loss_with(GAUSSIAN, kp.LowRank(1e-6), points)
-    theta = jnp.asarray(few.theta_map.vector)
+    theta = jnp.asarray(few.linearized.theta_map.vector)
     value, gradient, _, reached = evaluate(theta, few)
     expected, slope, _, _ = evaluate(theta, dense)
-    assert bool(reached.succeeded)
+    assert bool(reached.linear_solution.succeeded)
     # What is cut off is a thousandth of the nugget.
     assert float(value) == pytest.approx(float(expected), rel=5e-3)
     assert float(gradient[0]) == pytest.approx(float(slope[0]), rel=5e-3)
@@ -284,9 +291,9 @@ def test_sparse_solution_is_evaluated_and_kept(solved_sparsely, tmp_path):
 def test_gradient_of_sparse_is_that_of_differences():
     solver = kp.Sparse(nugget=1e-8, tolerance=1e-10)
     loss = loss_with(MATERN, solver, {"equation": 500, "boundary": 80})
-    theta = jnp.asarray(loss.theta_map.vector)
+    theta = jnp.asarray(loss.linearized.theta_map.vector)
     value, gradient, _, reached = loss_and_curvature(theta, loss)
-    assert bool(reached.succeeded)
+    assert bool(reached.linear_solution.succeeded)
     assert float(value) > 0
     assert float(gradient[0]) == pytest.approx(by_differences(loss, 1e-3), rel=1e-3)
 
@@ -335,16 +342,19 @@ def density_with(noisy, solver):
     learned = problem.with_noises((None, None, jnp.log(jnp.asarray(1e-3))))
     plan = choose_solver(solver, problem.at_points(blocks)).solver_state
     parameters = ThetaMap.of(learned.prior, learned.noises)
-    return Loss(parameters, rows, None, jnp.ones(0), plan, None, data=(2,), neighbor_groups=())
+    linearized = LinearizedCollocation(
+        parameters, rows, None, jnp.ones(0), plan, neighbor_groups=()
+    )
+    return Objective(DataDensity((2,)), linearized)
 
 
 def test_density_of_data_at_low_rank_is_that_of_dense_and_has_its_gradient(noisy):
     """The loss itself is rounding at the level of 1e-7: differences want a long step."""
     few, dense = (density_with(noisy, s) for s in (kp.LowRank(1e-7), kp.Dense(1e-7, 1e-6, 0)))
-    theta = jnp.asarray(few.theta_map.vector)
+    theta = jnp.asarray(few.linearized.theta_map.vector)
     assert len(theta) == 5
-    value, gradient, normal, _ = density_and_curvature(theta, few)
-    expected = density_and_curvature(theta, dense)
+    value, gradient, normal, _ = loss_and_curvature(theta, few)
+    expected = loss_and_curvature(theta, dense)
     assert float(value) == pytest.approx(float(expected[0]), rel=1e-5)
     size = float(jnp.max(jnp.abs(expected[1])))
     np.testing.assert_allclose(gradient, expected[1], atol=2e-3 * size)
@@ -352,7 +362,7 @@ def test_density_of_data_at_low_rank_is_that_of_dense_and_has_its_gradient(noisy
     np.testing.assert_allclose(normal / scale, expected[2] / scale, atol=1e-2)
     step = 1e-2
     slopes = [
-        (float(loss_and_state(theta + h, few)[0]) - float(loss_and_state(theta - h, few)[0]))
+        (float(loss_and_solution(theta + h, few)[0]) - float(loss_and_solution(theta - h, few)[0]))
         / (2 * step)
         for h in step * jnp.eye(len(theta))
     ]

@@ -10,18 +10,35 @@ import sys
 import time
 import zipfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import nbformat
 import numpy as np
 import optax
 import pytest
 from nbclient import NotebookClient
-from problems import LINE, boundary_value
+from problems import LINE, boundary_value, regression
 
 import kernelpde as kp
 from kernelpde.gallery import elliptic, layer
 
 TRAINING = {"equation": 60, "boundary": 24}
+
+
+def test_a_callback_ends_a_solve_and_learning(tmp_path):
+    example, path = elliptic(1.0), tmp_path / "run.kpde"
+    solution = kp.solve(
+        example.problem, TRAINING, throw=False, callback=lambda record: record.step == 2
+    )
+    assert solution.result is kp.RESULTS.stopped
+    assert solution.num_steps == 2
+    stopped = learned(path, callback=lambda record: record.factorizations >= 20)
+    assert stopped.result is kp.learning.RESULTS.stopped
+    assert 10 <= stopped.factorizations < 20
+    resumed, undisturbed = learned(path), learned(None)
+    assert resumed.factorizations == undisturbed.factorizations
+    for one, other in zip(resumed.kernels, undisturbed.kernels, strict=True):
+        np.testing.assert_array_equal(one.log_lengthscale, other.log_lengthscale)
 
 
 class Stop(Exception):
@@ -49,6 +66,15 @@ def learned(path: Path | None, **options) -> kp.LearningResult:
     return kp.learn(example.problem, training, checkpoint=path, **settings)
 
 
+def with_outlier() -> SimpleNamespace:
+    """Readings of a sine, one of them wrong: learned once for its noise, and once with it."""
+    x = np.linspace(0.0, 1.0, 24)
+    readings = np.sin(5 * x) + 1e-2 * np.random.default_rng(0).standard_normal(24)
+    readings[7] += 1.0
+    noise = kp.StudentT(1e-2)
+    return SimpleNamespace(problem=regression(x[:, None], readings, noise, kp.Gaussian(0.3)))
+
+
 PLANS = {
     "held out": {},
     "batches": {"validation": kp.HeldOut(batch_size=20)},
@@ -62,6 +88,7 @@ PLANS = {
             "multistart": False,
         }
     },
+    "outliers": {"example": with_outlier(), "training": None},
     "varying lengthscales": {"example": layer(), "training": {"equation": 60, "boundary": 24}},
 }
 
@@ -192,7 +219,7 @@ def test_damaged_files_are_refused_or_read_correctly(tmp_path, run_file):
         except kp.InputError as error:
             refused += str(path) in str(error)
         else:
-            theta = found[1]["theta"]
+            theta = found[1]["0.theta"]
             np.testing.assert_array_equal(theta, expected[-1])
     assert refused > 150
 
@@ -204,21 +231,23 @@ def rewritten(path: Path, change) -> None:
     kp.io.write_archive(path, "kernelpde checkpoint", 1, facts, arrays)
 
 
+def moved(arrays, name):
+    arrays[name] = arrays[name] + 1e-3
+
+
 WRONG = {
-    "shape of theta": lambda f, a: a.update(theta=np.zeros(7)),
-    "text for theta": lambda f, a: a.update(theta=np.array(["a"])),
-    "no theta": lambda f, a: a.pop("theta"),
-    "no state": lambda f, a: f.pop("state"),
-    "shape of the state": lambda f, a: a.update({"train.0": np.zeros((3, 1))}),
-    "other points": lambda f, a: a.update({"points.equation": a["points.equation"] + 1e-3}),
-    "other equation": lambda f, a: a.update(
-        {"fingerprint.equation": a["fingerprint.equation"] + 1}
-    ),
-    "other fields": lambda f, a: f["problem"].update(fields=["v"]),
-    "other settings": lambda f, a: f["settings"].update(tolerance="0.1"),
-    "unknown result": lambda f, a: f["state"].update(result="glorious"),
-    "no random state": lambda f, a: f["state"].update(random={}),
-    "records cut short": lambda f, a: a.update({"history.loss": a["history.loss"][:1]}),
+    "shape of theta": lambda f, a: a.update({"0.theta": np.zeros(7)}),
+    "text for theta": lambda f, a: a.update({"0.theta": np.array(["a"])}),
+    "no theta": lambda f, a: a.pop("0.theta"),
+    "no state": lambda f, a: f.pop("states"),
+    "shape of the state": lambda f, a: a.update({"0.inner.0": np.zeros((3, 1))}),
+    "other points": lambda f, a: moved(a, "identity.points of 'equation'"),
+    "other equation": lambda f, a: moved(a, "identity.equation of 'equation'"),
+    "other fields": lambda f, a: f["identity"].update(fields=["v"]),
+    "other settings": lambda f, a: f["identity"].update(tolerance="0.1"),
+    "unknown result": lambda f, a: f["states"][0].update(result="glorious"),
+    "no control": lambda f, a: f["states"][0].update(control={}),
+    "records cut short": lambda f, a: a.update({"0.history.loss": a["0.history.loss"][:1]}),
 }
 
 

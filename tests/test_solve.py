@@ -1,5 +1,7 @@
 """Exact cases and manufactured solutions are met, and results say when they are not."""
 
+import itertools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -8,7 +10,7 @@ from problems import LINE, SQUARE, boundary_value, observed, regression
 
 import kernelpde as kp
 from kernelpde.gallery import elliptic, elliptic_additive
-from kernelpde.nonlinear import RESULTS, is_fluctuating
+from kernelpde.nonlinear import RESULTS
 from kernelpde.solution import midpoints
 
 GRID = np.stack(np.meshgrid(*[np.linspace(0, 1, 25)] * 2, indexing="ij"), axis=-1)
@@ -257,44 +259,69 @@ def eikonal():
     )
 
 
-def test_damping_rescues_a_start_that_full_steps_overshoot():
-    solution = kp.solve(
-        eikonal(),
-        {"equation": 200, "boundary": 80},
-        linear_solver=kp.Dense(1e-10),
-        solver=kp.LevenbergMarquardt(num_full_steps=0),
-    )
-    assert solution.history[0].step_length < 1.0
-    merits = [r.merit for r in solution.history[:3]]
-    assert merits[2] < merits[1] < merits[0]
-    assert solution.residuals["equation"]["rms"] < 1e-4
+EIKONAL_POINTS = {"equation": 200, "boundary": 80}
 
 
-def test_full_steps_on_trust_end_where_damped_ones_do():
-    points = {"equation": 200, "boundary": 80}
-    trusting = kp.solve(eikonal(), points, linear_solver=kp.Dense(1e-10))
-    careful = kp.solve(
-        eikonal(),
-        points,
-        linear_solver=kp.Dense(1e-10),
-        solver=kp.LevenbergMarquardt(num_full_steps=0),
-    )
-    assert trusting.converged
-    np.testing.assert_allclose(trusting["u"](GRID), careful["u"](GRID), atol=1e-6)
-
-
-def test_trust_that_is_disappointed_goes_back_to_the_best_state():
-    """After one full step on trust the eikonal equation is 60 times too far; damping saves it."""
-    points = {"equation": 200, "boundary": 80}
-    solution = kp.solve(
-        eikonal(),
-        points,
-        linear_solver=kp.Dense(1e-10),
-        solver=kp.LevenbergMarquardt(num_full_steps=1),
-    )
-    assert solution.history[0].step_length == 1.0
+@pytest.mark.parametrize("watchdog_steps", [0, 1, 5])
+def test_damped_and_full_steps_end_at_the_same_solution(watchdog_steps):
+    """Without the watchdog the first full step is rejected, and damped steps lead on."""
+    options = {"linear_solver": kp.Dense(1e-10)}
+    full = kp.solve(eikonal(), EIKONAL_POINTS, solver=kp.GaussNewton(), **options)
+    solver = kp.LevenbergMarquardt(watchdog_steps=watchdog_steps)
+    solution = kp.solve(eikonal(), EIKONAL_POINTS, solver=solver, **options)
     assert solution.converged
-    assert solution.residuals["equation"]["rms"] < 1e-4
+    assert any(record.damping > 0 for record in solution.history) == (watchdog_steps == 0)
+    np.testing.assert_allclose(solution["u"](GRID), full["u"](GRID), atol=1e-6)
+
+
+def test_damped_steps_decrease_one_objective():
+    solver = kp.LevenbergMarquardt(watchdog_steps=0)
+    solution = kp.solve(
+        eikonal(), EIKONAL_POINTS, linear_solver=kp.Dense(1e-10), solver=solver, throw=False
+    )
+    damped = [record for record in solution.history if record.damping > 0]
+    accepted = [record for record in damped if record.accepted]
+    assert len(damped) > len(accepted) > 5
+    for record in accepted:
+        # Down to rounding, the decrease is positive and at most about the predicted one.
+        decrease = record.previous_objective - record.objective
+        assert decrease > -1e-4 * record.objective
+        assert record.predicted_decrease > 0
+    for before, after in itertools.pairwise(accepted):
+        if before.objective_index == after.objective_index:
+            assert after.previous_objective == pytest.approx(before.objective, rel=1e-6)
+
+
+def test_row_weights_that_no_longer_fit_are_frozen_again_and_named():
+    """The overshoot multiplies the rows' scale by 3600, and the solution has the first one's."""
+    solution = kp.solve(eikonal(), EIKONAL_POINTS, linear_solver=kp.Dense(1e-10))
+    indices = [record.objective_index for record in solution.history]
+    assert indices[0] == 1
+    assert 1 < indices[-1] <= 3
+    assert indices == sorted(indices)
+
+
+@pytest.mark.parametrize(
+    ("solver", "result"),
+    [
+        (kp.GaussNewton(), RESULTS.stalled),
+        (kp.LevenbergMarquardt(), RESULTS.max_steps_reached),
+    ],
+)
+def test_an_iteration_that_fails_ends_at_its_best_iterate(solver, result):
+    """u'' = 1000 (1 + u²) with u = 0 at both ends has no solution."""
+    problem = boundary_value(
+        LINE, lambda x, u: u.laplacian - 1e3 * u.value**2 - 1e3, kp.Gaussian(0.2)
+    )
+    solution = kp.solve(problem, {"equation": 30, "ends": 2}, solver=solver, throw=False)
+    assert solution.result is result
+    last = solution.history[-1]
+    comparable = [r for r in solution.history if r.objective_index == last.objective_index]
+    best = min(comparable, key=lambda record: record.objective)
+    for name, rms in best.residuals.items():
+        assert solution.residuals[name]["rms"] == pytest.approx(rms)
+    # Full steps end without progress, damped steps creep towards a minimum.
+    assert last.step - best.step == (12 if result is RESULTS.stalled else 1)
 
 
 def test_derivatives_of_a_solution_are_consistent():
@@ -351,7 +378,8 @@ def test_a_solution_is_a_place_to_begin():
     warm = kp.solve(problem, points, start=first)
     assert warm.num_steps < cold.num_steps
     x = np.random.default_rng(0).random((50, 2))
-    np.testing.assert_allclose(warm["u"](x), cold["u"](x), atol=1e-7)
+    # The row weights of both differ by at most a factor of 3, and so does the nugget's bias.
+    np.testing.assert_allclose(warm["u"](x), cold["u"](x), atol=1e-5)
 
 
 def test_an_entry_that_should_vanish_does_not_keep_an_iteration_from_its_end():
@@ -374,14 +402,6 @@ def test_an_entry_that_should_vanish_does_not_keep_an_iteration_from_its_end():
         assert solution.num_steps < 30
         errors = np.asarray(solution["u"](where) - jax.vmap(exact)(where))
         assert np.abs(errors).max() < 1e-4
-
-
-def test_what_converges_slowly_does_not_fluctuate():
-    slow = 1e-3 * 0.99 ** np.arange(5)
-    assert not is_fluctuating(slow)
-    assert not is_fluctuating(slow[::-1])
-    assert is_fluctuating(1e-3 * np.array([1.0, 1.2, 0.9, 1.1, 1.0]))
-    assert not is_fluctuating(np.array([1.0, 1.2, 0.9, 1.1, 1.0]))
 
 
 FINE_GRID = np.stack(np.meshgrid(*[np.linspace(0, 1, 30)] * 2, indexing="ij"), axis=-1)

@@ -40,6 +40,19 @@ def test_derivatives_in_an_input():
     assert jax.jit(jax.jacfwd(functional))(20.0) == pytest.approx(expected, rel=1e-6)
 
 
+def test_traced_and_eager_iterations_are_the_same():
+    """Both end after the same steps, at weights that differ by rounding."""
+    discretization = kp.discretize(forward(), POINTS)
+    for max_steps in (1, 2, 3, 50):
+        options = {"max_steps": max_steps, "throw": False}
+        eager = kp.solve(discretization, **options)
+        traced = jax.jit(
+            lambda c, options=options: kp.solve(discretization, inputs={"c": c}, **options)
+        )(20.0)
+        assert int(traced.result_code) == eager.result_code
+        np.testing.assert_allclose(traced["u"](PLACE), eager["u"](PLACE), rtol=1e-9)
+
+
 def test_many_inputs_at_once_are_what_a_loop_gives():
     problem = forward()
     discretization = kp.discretize(problem, POINTS)

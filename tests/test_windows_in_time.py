@@ -38,7 +38,7 @@ def test_windows_reach_the_exact_solution_at_linear_cost():
     evolution = kp.march(diffusion_problem(), 4, POINTS)
     exact = np.exp(-GRID[..., 0] / 2) * np.sin(np.pi * GRID[..., 1])
     np.testing.assert_allclose(evolution["u"](GRID), exact, atol=2e-5)
-    np.testing.assert_allclose(evolution.d("u", "t")(GRID), -exact / 2, atol=1e-3)
+    np.testing.assert_allclose(evolution["u"].d("t")(GRID), -exact / 2, atol=1e-3)
     assert evolution.times.tolist() == [0.0, 0.5, 1.0, 1.5, 2.0]
     sizes = [sum(len(b.points) for b in s.point_sets) for s in evolution.solutions]
     assert sizes == [sum(POINTS.values())] * 4
@@ -113,6 +113,52 @@ def test_data_points_fall_into_their_windows():
     assert counts[3][3] == 1
 
 
+def relative_error(evolution, exact):
+    """Relative root mean square error, and the largest one at the end."""
+    values = np.asarray(evolution["u"](GRID))
+    return np.sqrt(np.mean((values - exact) ** 2) / np.mean(exact**2))
+
+
+@pytest.mark.parametrize("rate", [-0.5, 2.0])
+def test_estimates_include_errors_of_earlier_windows(rate):
+    """uₜ = 0.1 uₓₓ + (r + 0.1 π²) u with u = exp(rt) sin πx: errors decay or grow with u."""
+    problem = boundary_value(
+        ROD,
+        lambda x, u: u.d("t") - 0.1 * u.d("x", "x") - (rate + 0.1 * jnp.pi**2) * u.value,
+        kp.Gaussian([0.5, 0.4]),
+        more=[kp.Condition("initial", ROD.initial, lambda x, u: u.value - jnp.sin(jnp.pi * x[1]))],
+    )
+    evolution = kp.march(problem, 4, {"equation": 24, "ends": 8, "initial": 8})
+    exact = np.exp(rate * GRID[..., 0]) * np.sin(np.pi * GRID[..., 1])
+    error = relative_error(evolution, exact)
+    assert 1e-7 < error < 1e-2
+    assert 1 / 3 < evolution.error_estimate["u"].rms / error < 3
+    end = GRID[:, -1]
+    estimated = np.asarray(evolution["u"].error(end))
+    gap = np.abs(np.asarray(evolution["u"](end)) - exact[:, -1])
+    assert estimated.shape == (31,)
+    assert 1 / 4 < np.sqrt(np.mean(estimated**2) / np.mean(gap**2)) < 4
+    assert "estimated error" in repr(evolution)
+    assert len(repr(evolution).splitlines()) <= 8
+
+
+def test_an_accuracy_of_an_evolution_is_reached_or_the_reason_is_given():
+    exact = np.exp(-GRID[..., 0] / 2) * np.sin(np.pi * GRID[..., 1])
+    evolution = kp.march(diffusion_problem(), 2, accuracy=1e-4)
+    assert evolution.converged
+    assert evolution.error_estimate.largest <= 1e-4
+    assert relative_error(evolution, exact) <= 1e-4
+    limited = kp.Accuracy(1e-13, max_rows=200)
+    evolution = kp.march(diffusion_problem(), 2, accuracy=limited, throw=False)
+    assert not evolution.converged
+    assert evolution.result is kp.RESULTS.accuracy_not_reached
+    assert "max_rows" in evolution.message or "rounding" in evolution.message
+    assert relative_error(evolution, exact) <= 2 * evolution.error_estimate.largest
+    with pytest.raises(kp.SolveError, match="Estimated errors by level") as caught:
+        kp.march(diffusion_problem(), 2, accuracy=limited)
+    assert isinstance(caught.value.solution, kp.Evolution)
+
+
 def test_marching_needs_time_and_an_initial_condition():
     square = kp.Box(x=(0, 1), y=(0, 1))
     still = kp.Problem(
@@ -120,10 +166,18 @@ def test_marching_needs_time_and_an_initial_condition():
     )
     with pytest.raises(kp.InputError, match="no time coordinate"):
         kp.march(still, 2, {"boundary": 10})
-    with pytest.raises(kp.InputError, match="no condition 'start'"):
-        kp.march(diffusion_problem(), 2, POINTS, initial="start")
+    problem = diffusion_problem()
+    later = problem.with_conditions(problem.conditions[:2])
+    with pytest.raises(kp.InputError, match=r"one condition at t = 0, .*; got none"):
+        kp.march(later, 2, {"equation": 9, "ends": 4})
     with pytest.raises(kp.InputError, match="at least one window"):
         kp.march(diffusion_problem(), 0, POINTS)
+    with pytest.raises(kp.InputError, match="got neither"):
+        kp.march(diffusion_problem(), 2)
+    with pytest.raises(kp.InputError, match="got both"):
+        kp.march(diffusion_problem(), 2, POINTS, accuracy=1e-3)
+    with pytest.raises(kp.InputError, match="always learned"):
+        kp.march(diffusion_problem(), 2, accuracy=1e-3, learning={})
 
 
 def test_kernels_saved_and_applied_to_another_initial_condition(tmp_path):

@@ -30,21 +30,27 @@ import optuna
 
 import kernelpde as kp
 from benchmarks._report import load, parser, record, seeds
-from kernelpde.gallery import Example, burgers, darcy, elliptic, gray_scott
-from kernelpde.learning import (
-    LearningOptions,
-    LearningTask,
-    data_conditions,
+from kernelpde.bilevel import (
+    GaussianPrior,
+    State,
+    Task,
     init,
-    loss_and_state,
+    linearize,
+    loss_and_solution,
     outer_residual,
 )
-from kernelpde.learning._inverse import _with_large_state_variance
-from kernelpde.learning._outer import GaussianPrior
-from kernelpde.learning._run import LearningRun, final_solve
+from kernelpde.gallery import Example, burgers, darcy, elliptic, gray_scott
+from kernelpde.learning import (
+    Collocation,
+    Phase,
+    Setup,
+    build_collocation,
+    build_task,
+    data_conditions,
+    final_solve,
+    with_state_priors,
+)
 from kernelpde.learning._starts import lengthscale_mask, theta_reference
-from kernelpde.learning._state import LearningState
-from kernelpde.learning._step import build_outer_problem, update_linearization
 
 
 def half(example: Example) -> Example:
@@ -127,35 +133,32 @@ def by_plan(name: str, plan: dict[str, Any], seed: int) -> dict[str, Any]:
     }
 
 
-def task_of(name: str, example: Example, seed: int) -> LearningTask:
+def setup_of(name: str, example: Example, seed: int) -> Setup:
     """What searches lower: plain residuals held out, or with data what the default lowers."""
     problem = example.problem
     blocks = problem.collocate(example.training, seed=seed, sampling=example.sampling)
     data = data_conditions(problem)
-    options = LearningOptions(
-        kp.LeaveOneOutPredictive() if data else kp.HeldOut(),
-        None,
-        kp.LevenbergMarquardt(),
-        kp.Automatic(nugget=1e-10, refinement_sweeps=0),
-        seed,
-        example.sampling,
-    )
-    method = kp.learning.Bilevel(final=final_of(name, example, seed))
-    run = LearningRun(problem.with_field_scales(blocks), blocks, options, method, None, 0, None)
-    run = _with_large_state_variance(run) or run
-    return LearningTask.of(
-        run.problem, run.point_sets, run.options, kp.learning.LevenbergMarquardt()
+    return with_state_priors(
+        Setup(
+            problem.with_field_scales(blocks),
+            blocks,
+            kp.LeaveOneOutPredictive() if data else kp.HeldOut(),
+            kp.learning.Bilevel(final=final_of(name, example, seed)),
+            kp.Automatic(nugget=1e-10, refinement_sweeps=0),
+            seed,
+            example.sampling,
+        )
     )
 
 
-def bounds_of(task: LearningTask) -> tuple[np.ndarray, np.ndarray]:
+def bounds_of(task: Task, inner: Collocation) -> tuple[np.ndarray, np.ndarray]:
     """Lengthscales from a thirtieth of the domain to all of it; with data two deviations around
     what is expected before seeing them."""
     if isinstance(task.regularizer, GaussianPrior):
         center, spread = np.asarray(task.regularizer.center), np.asarray(task.regularizer.sigma)
         return center - 2 * spread, center + 2 * spread
-    lengths, theta = lengthscale_mask(task.theta_map), task.theta_map.vector
-    extent = theta_reference(task.theta_map, task.extents)
+    theta_map, theta = inner.theta_map, task.theta
+    lengths, extent = lengthscale_mask(theta_map), theta_reference(theta_map, inner.extents)
     low, high = (np.where(lengths, np.log(f) + extent, theta) for f in (1 / 30, 1.0))
     return low, high
 
@@ -163,41 +166,42 @@ def bounds_of(task: LearningTask) -> tuple[np.ndarray, np.ndarray]:
 class Search:
     """Trials of θ, each with an inner solve to its end."""
 
-    def __init__(self, task: LearningTask):
-        self.task, self.begin = task, init(task)
-        self.middle = task.prior(np.mean(bounds_of(task), axis=0))
-        self.best: tuple[float, LearningState] = (np.inf, self.begin)
+    def __init__(self, setup: Setup):
+        self.setup, self.inner = setup, build_collocation(setup)
+        self.task = build_task(setup, self.inner)
+        self.begin = init(self.task)
+        self.middle = np.mean(bounds_of(self.task, self.inner), axis=0)
+        self.best: tuple[float, State] = (np.inf, self.begin)
         self.factorizations = self.trials = 0
 
     def trial(self, theta: np.ndarray) -> float:
         """The loss at the inner solution."""
-        state, value = replace(self.begin, theta=theta), np.inf
-        kernels = self.task.prior(theta)
+        state, value, inner = replace(self.begin, theta=theta), np.inf, self.inner
         for _ in range(SETTLING):
-            outer, state = build_outer_problem(self.task, state, self.middle)
-            loss, reached = loss_and_state(jnp.asarray(theta), outer.loss)
+            objective, state = linearize(self.task, self.middle, state)
+            loss, reached = loss_and_solution(jnp.asarray(theta), objective)
             self.factorizations += 1
-            value = float(loss) if bool(reached.succeeded) else np.inf
+            linearized = objective.linearized
+            value = float(loss) if bool(linearized.is_usable(reached)) else np.inf
             if not np.isfinite(value):
                 break
-            state, progress = update_linearization(
-                self.task, state, outer, kernels, reached, np.ones(1)
-            )
-            if float(progress.change) < SETTLED:
+            progress = inner.update(theta, linearized, reached, state.inner, np.ones(1))
+            state = replace(state, inner=progress.state)
+            if progress.change < SETTLED:
                 break
         self.trials += 1
         if value < self.best[0]:
             self.best = value, state
         return value if np.isfinite(value) else 1e6
 
-    def solved(self, name: str, example: Example, seed: int) -> kp.LearningResult:
+    def solved(self) -> kp.LearningResult:
         state = replace(self.best[1], result=kp.learning.RESULTS.converged)
-        return final_solve(self.task, state, final_of(name, example, seed), None, throw=False)
+        return final_solve(self.setup, Phase(self.inner, state, (), ()), throw=False)
 
 
-def proposals(kind: str, task: LearningTask, seed: int) -> Generator[np.ndarray, float, None]:
+def proposals(kind: str, search: Search, seed: int) -> Generator[np.ndarray, float, None]:
     """θ after θ; what is sent back is its loss."""
-    low, high = bounds_of(task)
+    low, high = bounds_of(search.task, search.inner)
     free = high > low + 1e-9
     if kind == "random search":
         rng = np.random.default_rng([seed, 3])
@@ -218,8 +222,8 @@ def proposals(kind: str, task: LearningTask, seed: int) -> Generator[np.ndarray,
 def by_search(name: str, kind: str, seed: int, of_default: dict[str, Any]) -> dict[str, Any]:
     """One search, looked at when each budget is used up."""
     example, begin = EXAMPLES[name](seed), time.process_time()
-    task = task_of(name, example, seed)
-    search, source = Search(task), proposals(kind, task, seed)
+    search = Search(setup_of(name, example, seed))
+    source = proposals(kind, search, seed)
     theta, runs, aside = next(source), {}, 0.0
     budgets = {
         "equal factorizations": lambda _: search.factorizations >= of_default["factorizations"],
@@ -236,7 +240,7 @@ def by_search(name: str, kind: str, seed: int, of_default: dict[str, Any]) -> di
             if budget in runs or not used_up(spent):
                 continue
             pause = time.process_time()
-            learned = search.solved(name, example, seed)
+            learned = search.solved()
             last = time.process_time() - pause
             aside += last
             runs[budget] = {
@@ -266,10 +270,10 @@ def shares() -> None:
     """Record how much of the plain loss the ten largest of 1200 residuals are, at its minimum."""
     for line in load("criteria", case="elliptic: held out, plain"):
         seed = line["seed"]
-        task = task_of("elliptic", EXAMPLES["elliptic"](seed), seed)
-        search, theta = Search(task), np.log([line["u lengthscale"]])
+        search = Search(setup_of("elliptic", EXAMPLES["elliptic"](seed), seed))
+        theta = np.log([line["u lengthscale"]])
         search.trial(theta)
-        loss = build_outer_problem(task, search.best[1], search.middle)[0].loss
+        loss, _ = linearize(search.task, search.middle, search.best[1])
         squares = np.sort(np.asarray(outer_residual(jnp.asarray(theta), loss)[0]) ** 2)
         record(
             "criteria",

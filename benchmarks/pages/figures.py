@@ -5,6 +5,7 @@
 `scaling`, `peers` and the rank histograms of `inverse` only read results.
 """
 
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -20,10 +21,10 @@ from benchmarks._report import DOCS, column, load, parser
 from benchmarks.inverse.laws import conductivity, reaction
 from benchmarks.pages._peers import picture, problems
 from benchmarks.pages._scaling import NAMES, case, solves
+from kernelpde.bilevel import EvaluationLog, init, linearize, make_evaluate
+from kernelpde.bilevel import step as take_step
 from kernelpde.gallery import Example, burgers, darcy, eikonal, elliptic
-from kernelpde.learning import LearningOptions, LearningTask, compare_starts, init
-from kernelpde.learning._step import EvaluationLog, build_outer_problem, make_evaluate
-from kernelpde.learning._step import step as take_step
+from kernelpde.learning import Setup, build_collocation, build_task, starts_at_zero
 
 FIGURES = DOCS / "figures"
 STARTS = (0.01, 0.05, 0.1, 0.5, 1.0, 2.0, 3.0)
@@ -71,28 +72,23 @@ def paths() -> None:
 def landscape() -> None:
     """The outer loss over the lengthscale, at each Gauss-Newton step, and the error beside it."""
     problem = elliptic(1.0).problem
-    options = LearningOptions(
-        kp.HeldOut(),
-        None,
-        kp.LevenbergMarquardt(),
-        kp.Dense(nugget=1e-10, refinement_sweeps=0),
-        sampling="uniform",
-    )
     blocks = problem.collocate(TRAINING, sampling="uniform")
-    task = LearningTask.of(problem, blocks, options, kp.learning.LevenbergMarquardt())
+    solver = kp.Dense(nugget=1e-10, refinement_sweeps=0)
+    setup = Setup(problem, blocks, kp.HeldOut(), kp.learning.Bilevel(), solver, sampling="uniform")
+    inner = build_collocation(setup)
+    task = replace(build_task(setup, inner), starts=starts_at_zero(inner, inner.theta))
     lengthscales = np.geomspace(0.04, 1.5, 60)
-    common = elliptic(0.2).problem.prior
-    state = compare_starts(task, init(task))
+    state = take_step(task, init(task))
     figure, (axis, beside) = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
     for step, color in enumerate(mpl.colormaps["viridis"](np.linspace(0, 0.92, 5))):
-        outer, state = build_outer_problem(task, state, common)
-        evaluate = make_evaluate(EvaluationLog.of(task, state), outer.loss)
+        objective, state = linearize(task, np.log([0.2]), state)
+        evaluate = make_evaluate(EvaluationLog.of(task, state), objective)
         values = [evaluate(np.log([at])).loss for at in lengthscales]
         axis.loglog(lengthscales, np.sqrt(values), color=color, lw=1.5, label=f"{step}")
         best = float(np.exp(state.theta[0]))
         if step:
             axis.plot(best, np.interp(best, lengthscales, np.sqrt(values)), "o", color=color, ms=5)
-        state = take_step(task, state, 1e-3)
+        state = take_step(task, state)
     axis.legend(title="Gauss-Newton step", fontsize=8, title_fontsize=8)
     axis.set(xlabel="lengthscale", ylabel="root of the outer loss", title="outer loss")
     errors = []

@@ -22,8 +22,9 @@ import scipy.linalg
 import kernelpde as kp
 from benchmarks._report import ROOT, parser, record
 from benchmarks._timing import in_process
+from kernelpde.bilevel import Objective, loss_and_curvature, loss_and_solution
 from kernelpde.gallery import Example, darcy, elliptic
-from kernelpde.learning import Loss, ThetaMap, loss_and_curvature, loss_and_state
+from kernelpde.learning import CollocationResidual, LinearizedCollocation, ThetaMap
 from kernelpde.linear_solvers import choose_solver
 
 SIZES = {
@@ -92,7 +93,9 @@ def peak() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
 
 
-def loss_of(example: Example, rows: int, solver: Any) -> tuple[Loss, Any]:
+def loss_of(
+    example: Example, rows: int, solver: Any
+) -> tuple[Objective[LinearizedCollocation], Any]:
     """The outer loss near the solution, with a thousand validation points."""
     problem = example.problem
 
@@ -109,9 +112,10 @@ def loss_of(example: Example, rows: int, solver: Any) -> tuple[Loss, Any]:
     weights = jnp.asarray(np.r_[np.full(1000, 1e-2), np.ones(100)])
     parameters = ThetaMap.of(problem.prior)
     near = plan.neighbors(problem.at_points(others).conditions)
-    return Loss(
-        parameters, training, validation, weights, plan, None, neighbor_groups=near
-    ), parameters
+    linearized = LinearizedCollocation(
+        parameters, training, validation, weights, plan, neighbor_groups=near
+    )
+    return Objective(CollocationResidual(), linearized), parameters
 
 
 def timed(function, *arguments, repeats: int = 1) -> tuple[Any, float, float]:
@@ -146,7 +150,7 @@ def stepped(case: str, rows: int) -> dict[str, Any]:
     }
     if case == "sparse":
         step = 1e-3
-        ends = [float(loss_and_state(theta + h, loss)[0]) for h in (step, -step)]
+        ends = [float(loss_and_solution(theta + h, loss)[0]) for h in (step, -step)]
         report["by differences"] = (ends[0] - ends[1]) / (2 * step)
     if case == "dense" and rows <= _SCIPY:
         del loss, loss_terms

@@ -7,15 +7,16 @@ import jax.numpy as jnp
 import numpy as np
 
 import kernelpde as kp
+from kernelpde.bilevel import Objective
 from kernelpde.functionals import block_gram
 from kernelpde.gallery import Example
-from kernelpde.learning import Loss, ThetaMap
+from kernelpde.learning import CollocationResidual, LinearizedCollocation, ThetaMap
 from kernelpde.linear_solvers import DenseState
 
 
 def published_loss(
     example: Example, points: Mapping[str, int], batch: int = 200
-) -> tuple[Loss, np.ndarray]:
+) -> tuple[Objective[LinearizedCollocation], np.ndarray]:
     """The outer loss on a batch of interior points, as published, and a matrix of its size."""
     problem = example.problem
 
@@ -32,7 +33,9 @@ def published_loss(
     inside = len(validation.rhs) - len(others)
     weights = jnp.asarray([1.0] * inside + [0.0] * len(others))
     plan = DenseState(kp.Dense(nugget=1e-10, refinement_sweeps=0))
-    loss = Loss(ThetaMap.of(problem.prior), training, validation, weights, plan, None)
+    theta_map = ThetaMap.of(problem.prior)
+    linearized = LinearizedCollocation(theta_map, training, validation, weights, plan)
+    loss = Objective(CollocationResidual(), linearized)
     matrix = np.asarray(eqx.filter_jit(block_gram)(problem.prior, training.batches))
     scale = 1 / np.sqrt(np.diag(matrix))
     return loss, scale[:, None] * matrix * scale + 1e-8 * np.eye(len(matrix))

@@ -19,9 +19,9 @@ import jax.numpy as jnp
 from benchmarks._report import parser, record, repeats
 from benchmarks._timing import seconds
 from benchmarks.speed._losses import published_loss
+from kernelpde.bilevel import loss_and_curvature
 from kernelpde.functionals import block_gram
 from kernelpde.gallery import elliptic
-from kernelpde.learning import loss_and_curvature
 from kernelpde.linear_solvers import cholesky, cholesky_solve
 
 EXPONENTIAL = 20
@@ -33,8 +33,14 @@ def parts(size: int) -> dict[str, tuple[Callable[[], Any], float, float]]:
     example = elliptic(0.2)
     points = {"equation": 3 * size // 4, "boundary": size // 4}
     loss, matrix = published_loss(example, points)
-    rows, theta = len(loss.training_system.rhs), jnp.asarray(loss.theta_map.vector)
-    kernels, batches = loss.theta_map.prior(theta), loss.training_system.batches
+    rows, theta = (
+        len(loss.linearized.training_system.rhs),
+        jnp.asarray(loss.linearized.theta_map.vector),
+    )
+    kernels, batches = (
+        loss.linearized.theta_map.prior(theta),
+        loss.linearized.training_system.batches,
+    )
     on_device, rhs = jnp.asarray(matrix), jnp.ones(rows)
     assemble: Any = eqx.filter_jit(block_gram)
     step: Any = eqx.filter_jit(loss_and_curvature)

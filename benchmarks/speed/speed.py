@@ -19,11 +19,11 @@ import kernelpde as kp
 from benchmarks._report import parser, record, repeats
 from benchmarks._timing import against_cholesky, in_process, seconds
 from benchmarks.speed._losses import published_loss
+from kernelpde.bilevel import damped_direction, loss_and_curvature, loss_and_gradient
 from kernelpde.compiling import compiled
 from kernelpde.functionals import block_gram
 from kernelpde.gallery import burgers, darcy, elliptic
 from kernelpde.inference import PosteriorView
-from kernelpde.learning import damped_direction, loss_and_curvature, loss_and_gradient
 from kernelpde.nonlinear import discretize, take_step, zero_iterate
 
 SIZES = {1200: {"equation": 900, "boundary": 300}, 4200: {"equation": 3600, "boundary": 600}}
@@ -71,13 +71,14 @@ def step() -> None:
             inputs,
             iterate,
             damping=jnp.zeros(()),
-            step_lengths=jnp.asarray(kp.LevenbergMarquardt().step_lengths),
+            nugget=jnp.zeros(()),
+            row_scale=jnp.zeros_like(iterate.linear_part),
+            max_scale_ratio=jnp.zeros(()),
             sweeps=jnp.asarray(0),
-            merit_scale=jnp.zeros_like(iterate.linear_part),
         )
 
     for _ in range(3):
-        iterate = newton(iterate).iterate
+        iterate = newton(iterate)[0].iterate
     figures = against_cholesky(lambda: newton(iterate), matrix)
     record("speed", {"case": "Gauss-Newton step", **figures})
 
@@ -85,7 +86,7 @@ def step() -> None:
 def learning() -> None:
     for rows, points in SIZES.items():
         loss, matrix = published_loss(elliptic(0.2), points)
-        theta = jnp.asarray(loss.theta_map.vector)
+        theta = jnp.asarray(loss.linearized.theta_map.vector)
         program: Any = eqx.filter_jit(loss_and_curvature)
         memory = program.lower(theta, loss).compile().compiled.memory_analysis()
         figures = against_cholesky(
@@ -101,11 +102,11 @@ def learning() -> None:
 def networks() -> None:
     example = burgers(kernel="network")
     loss, matrix = published_loss(example, example.training)
-    theta = jnp.asarray(loss.theta_map.vector)
-    kernels = loss.theta_map.prior(theta)
+    theta = jnp.asarray(loss.linearized.theta_map.vector)
+    kernels = loss.linearized.theta_map.prior(theta)
     assemble = compiled(block_gram)
     cases = {
-        "Gram matrix": lambda: assemble(kernels, loss.training_system.batches),
+        "Gram matrix": lambda: assemble(kernels, loss.linearized.training_system.batches),
         "loss and gradient": lambda: loss_and_gradient(theta, loss)[:2],
         "conjugate-gradient step": lambda: damped_direction(theta, loss, jnp.asarray(1e-2), 12),
     }
@@ -149,10 +150,10 @@ jax.config.update("jax_enable_x64", True)
 from benchmarks._timing import seconds
 from benchmarks.speed._losses import published_loss
 from kernelpde.gallery import burgers
-from kernelpde.learning import loss_and_gradient
+from kernelpde.bilevel import loss_and_gradient
 example = burgers(kernel="network")
 loss, _ = published_loss(example, example.training)
-step = lambda: loss_and_gradient(loss.theta_map.vector, loss)[:2]
+step = lambda: loss_and_gradient(loss.linearized.theta_map.vector, loss)[:2]
 step()
 print(min(seconds(step) for _ in range(9)))
 """

@@ -173,7 +173,7 @@ def test_limits_and_other_runs(tmp_path):
     learned = bilevel.minimize(
         criterion, inner, theta, max_factorizations=20, checkpoint=tmp_path / "run"
     )
-    assert learned.result is bilevel.RESULTS.max_factorizations_reached
+    assert learned.result is kp.RESULTS.max_factorizations_reached
     assert 20 <= learned.factorizations < 30
     with pytest.raises(kp.InputError, match="belongs to another run"):
         bilevel.minimize(criterion, inner, theta + 1.0, checkpoint=tmp_path / "run")
@@ -188,5 +188,5 @@ def test_the_package_does_not_need_collocation():
     result = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )
-    allowed = {"arrays", "bilevel", "checking", "compiling", "errors", "io"}
+    allowed = {"arrays", "bilevel", "checking", "compiling", "errors", "io", "results"}
     assert set(result.stdout.split()) <= allowed

@@ -67,7 +67,7 @@ def test_both_branches_of_bratu_are_exact(branch):
 
 def test_an_end_behind_a_fold_is_not_reached(branch):
     assert not branch.reached_end
-    assert branch.result is kp.branches.RESULTS.max_solutions_reached
+    assert branch.result is kp.RESULTS.max_solutions_reached
     assert len(branch) == 13
     text = repr(branch).splitlines()
     assert text[0] == "Branch: did NOT reach the end (max_solutions_reached), 13 solutions"

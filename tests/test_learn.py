@@ -127,7 +127,7 @@ def test_few_random_points():
 
 def test_fresh_points_end_by_themselves():
     learned = kp.learn(elliptic(1.0).problem, SMALL, validation=kp.Resampled())
-    assert learned.result in (kp.learning.RESULTS.fluctuating, kp.learning.RESULTS.converged)
+    assert learned.result in (kp.RESULTS.fluctuating, kp.RESULTS.converged)
     assert learned.factorizations < 80
 
 

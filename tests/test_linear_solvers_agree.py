@@ -26,7 +26,6 @@ from kernelpde.learning import (
     LinearizedCollocation,
     ThetaMap,
 )
-from kernelpde.linear_solvers import RESULTS as LINEAR
 from kernelpde.linear_solvers import (
     Dense,
     DenseState,
@@ -565,7 +564,7 @@ def test_escalation_finds_the_first_nugget_that_works():
     matrix = (1 + e) * jnp.ones((4, 4)) - e * jnp.eye(4)
     factor = factorize(matrix, jnp.zeros(4), 1e-12, MAX_NUGGET)
     assert factor.nugget == pytest.approx(1e-8, rel=1e-12)
-    assert factor.result == LINEAR.nugget_raised
+    assert factor.result == kp.RESULTS.nugget_raised.code
     lifted = np.asarray(matrix) + 1e-8 * np.eye(4)
     solved = factor.solve(jnp.arange(4.0), 0)
     np.testing.assert_allclose(lifted @ solved, np.arange(4.0), atol=1e-6)
@@ -573,11 +572,11 @@ def test_escalation_finds_the_first_nugget_that_works():
 
 def test_failures_have_a_code_and_a_message():
     indefinite = factorize(jnp.array([[1.0, 2.0], [2.0, 1.0]]), jnp.zeros(2), 1e-12, MAX_NUGGET)
-    assert indefinite.result == LINEAR.not_positive_definite
-    assert "largest nugget" in LINEAR[indefinite.result]
+    assert indefinite.result == kp.RESULTS.not_positive_definite.code
+    assert "largest nugget" in kp.RESULTS.from_code(int(indefinite.result)).value
     assert indefinite.nugget == 1e-6
     nan = factorize(jnp.full((2, 2), jnp.nan), jnp.zeros(2), 1e-12, MAX_NUGGET)
-    assert nan.result == LINEAR.not_finite
+    assert nan.result == kp.RESULTS.not_finite.code
     for factor in (indefinite, nan):
         assert np.isnan(factor.solve(jnp.ones(2))).all()
         assert np.isnan(factor.log_det())

@@ -33,7 +33,7 @@ def test_a_callback_ends_a_solve_and_learning(tmp_path):
     assert solution.result is kp.RESULTS.stopped
     assert solution.num_steps == 2
     stopped = learned(path, callback=lambda record: record.factorizations >= 20)
-    assert stopped.result is kp.learning.RESULTS.stopped
+    assert stopped.result is kp.RESULTS.stopped
     assert 10 <= stopped.factorizations < 20
     resumed, undisturbed = learned(path), learned(None)
     assert resumed.factorizations == undisturbed.factorizations

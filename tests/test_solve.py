@@ -10,7 +10,7 @@ from problems import LINE, SQUARE, boundary_value, observed, regression
 
 import kernelpde as kp
 from kernelpde.gallery import elliptic, elliptic_additive
-from kernelpde.nonlinear import RESULTS
+from kernelpde.results import RESULTS
 from kernelpde.solution import midpoints
 
 GRID = np.stack(np.meshgrid(*[np.linspace(0, 1, 25)] * 2, indexing="ij"), axis=-1)

@@ -195,7 +195,7 @@ class Search:
         return value if np.isfinite(value) else 1e6
 
     def solved(self) -> kp.LearningResult:
-        state = replace(self.best[1], result=kp.learning.RESULTS.converged)
+        state = replace(self.best[1], result=kp.RESULTS.converged)
         return final_solve(self.setup, Phase(self.inner, state, (), ()), throw=False)
 
 

@@ -73,7 +73,6 @@ from kernelpde.linear_solvers import Automatic as Automatic
 from kernelpde.linear_solvers import Dense as Dense
 from kernelpde.linear_solvers import LowRank as LowRank
 from kernelpde.linear_solvers import Sparse as Sparse
-from kernelpde.nonlinear import RESULTS as RESULTS
 from kernelpde.nonlinear import Discretization as Discretization
 from kernelpde.nonlinear import GaussNewton as GaussNewton
 from kernelpde.nonlinear import LevenbergMarquardt as LevenbergMarquardt
@@ -89,6 +88,7 @@ from kernelpde.problem import StudentT as StudentT
 from kernelpde.problem import integral as integral
 from kernelpde.problem import load_kernels as load_kernels
 from kernelpde.problem import save_kernels as save_kernels
+from kernelpde.results import RESULTS as RESULTS
 from kernelpde.solution import Solution as Solution
 from kernelpde.solution import load_solution as load_solution
 from kernelpde.solution import save_solution as save_solution

@@ -17,13 +17,12 @@ from kernelpde.geometry import GradingCenters
 from kernelpde.learning import Bilevel, FinalSolve, ThetaMap, learn, shorten_until_resolved
 from kernelpde.linear_solvers import LinearSolver
 from kernelpde.nonlinear import (
-    RESULTS,
     AbstractNonlinearSolver,
     Discretization,
     Points,
-    code_from_result,
 )
 from kernelpde.problem import PointSet, Problem
+from kernelpde.results import RESULTS
 from kernelpde.solution import Solution, Start
 from kernelpde.solution import solve as solve_at_points
 
@@ -206,7 +205,7 @@ class _Progress:
         """Return the best solution, with a result and a message that explain the limit."""
         best = self.best
         assert best is not None
-        code = code_from_result(RESULTS.accuracy_not_reached)
+        code = RESULTS.accuracy_not_reached.code
         solution = replace(best, result_code=code if best.converged else best.result_code)
         vars(solution)["error_estimate"] = best.error_estimate
         message = f"Accuracy {target} requested, not reached: {limit}."

@@ -38,7 +38,6 @@ from kernelpde.bilevel._regularizers import AbstractRegularizer as AbstractRegul
 from kernelpde.bilevel._regularizers import GaussianPrior as GaussianPrior
 from kernelpde.bilevel._regularizers import LogNormal as LogNormal
 from kernelpde.bilevel._regularizers import RelativePrior as RelativePrior
-from kernelpde.bilevel._result import RESULTS as RESULTS
 from kernelpde.bilevel._state import Record as Record
 from kernelpde.bilevel._state import Starts as Starts
 from kernelpde.bilevel._state import State as State

@@ -13,10 +13,10 @@ import jax
 import numpy as np
 
 from kernelpde.arrays import to_array
-from kernelpde.bilevel._result import RESULTS
 from kernelpde.bilevel._state import Candidate, Record, State, Task
 from kernelpde.errors import InputError
 from kernelpde.io import read_archive, write_archive
+from kernelpde.results import RESULTS
 
 _KIND, _VERSION = "kernelpde checkpoint", 1
 

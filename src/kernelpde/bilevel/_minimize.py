@@ -12,10 +12,10 @@ import numpy as np
 from kernelpde.bilevel._checkpoint import CheckpointStore
 from kernelpde.bilevel._optimizers import AbstractOptimizer, GaussNewtonCG, LevenbergMarquardt
 from kernelpde.bilevel._protocol import AbstractCriterion, AbstractInnerProblem
-from kernelpde.bilevel._result import RESULTS
 from kernelpde.bilevel._state import Record, State, StopOptimization, Task, init
 from kernelpde.bilevel._step import step
 from kernelpde.io import digest
+from kernelpde.results import RESULTS
 
 _MAX_JACOBIAN_PARAMETERS = 300
 """Number of hyperparameters up to which the default optimizer forms the Jacobian."""

@@ -10,8 +10,8 @@ import numpy as np
 from kernelpde.bilevel._optimizers import AbstractOptimizer
 from kernelpde.bilevel._protocol import AbstractCriterion, AbstractInnerProblem
 from kernelpde.bilevel._regularizers import AbstractRegularizer
-from kernelpde.bilevel._result import RESULTS
 from kernelpde.bilevel._step_control import StepControl
+from kernelpde.results import RESULTS
 
 _LOCAL_SEARCHES = 4
 """Maximum number of local searches after convergence."""

@@ -19,9 +19,9 @@ from kernelpde.bilevel._protocol import (
     loss_and_gradient,
     loss_and_solution,
 )
-from kernelpde.bilevel._result import RESULTS
 from kernelpde.bilevel._state import Candidate, Record, Starts, State, StopOptimization, Task
 from kernelpde.errors import RankError
+from kernelpde.results import RESULTS
 
 _MAX_DISTANCE = 20.0
 """Distance of a log hyperparameter from its reference above which the loss counts as infinite."""
@@ -219,7 +219,7 @@ def step(task: Task, state: State) -> State:
     if not best.finite:
         inner = task.inner.stabilize(state.inner)
         if inner is None:
-            return replace(state, result=RESULTS.not_finite)
+            return replace(state, result=RESULTS.loss_not_finite)
         return replace(state, inner=inner)
     if not task.criterion.has_residual and best.curvature is not None:
         state = replace(state, covariance=np.linalg.pinv(best.curvature, hermitian=True))

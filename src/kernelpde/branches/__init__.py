@@ -8,4 +8,3 @@ extension of the paper.
 from kernelpde.branches._branch import Branch as Branch
 from kernelpde.branches._branch import Fold as Fold
 from kernelpde.branches._continuation import continuation as continuation
-from kernelpde.branches._result import RESULTS as RESULTS

@@ -11,10 +11,10 @@ from jaxtyping import Float
 
 from kernelpde.branches._bordered import bordered_position
 from kernelpde.branches._path import Path
-from kernelpde.branches._result import RESULTS
 from kernelpde.checking import check_callable, check_real
 from kernelpde.nonlinear import Discretization
 from kernelpde.plotting import Chart, Curve, draw_charts
+from kernelpde.results import RESULTS
 from kernelpde.solution import Solution, initial_jets, solve
 
 if TYPE_CHECKING:

@@ -10,13 +10,13 @@ import numpy as np
 from kernelpde.branches._bordered import BorderedProblem, Metric, Point
 from kernelpde.branches._branch import Branch, Fold
 from kernelpde.branches._path import Path
-from kernelpde.branches._result import RESULTS
 from kernelpde.checking import check_callable, check_integer, check_real
 from kernelpde.errors import InputError
 from kernelpde.linear_solvers import LinearSolver, Sparse
 from kernelpde.nonlinear import Discretization, Points, discretize
 from kernelpde.precision import require_float64
 from kernelpde.problem import Problem
+from kernelpde.results import RESULTS
 from kernelpde.solution import (
     Solution,
     Start,

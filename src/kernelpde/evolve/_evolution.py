@@ -15,9 +15,9 @@ from kernelpde.errors import InputError
 from kernelpde.evolve._error import perturbed_windows
 from kernelpde.functionals import Term
 from kernelpde.learning import LearningResult
-from kernelpde.nonlinear import RESULTS, code_from_result
 from kernelpde.plotting import FieldOverlays, plot_fields
 from kernelpde.problem import Problem, problem_grid
+from kernelpde.results import RESULTS
 from kernelpde.solution import (
     ErrorEstimate,
     Exportable,
@@ -73,7 +73,7 @@ class Evolution(FieldSource, Exportable):
 
     @property
     def result_code(self) -> int:
-        return code_from_result(self.result)
+        return self.result.code
 
     @property
     def converged(self) -> bool:

@@ -34,7 +34,6 @@ from kernelpde.nonlinear import (
     SolveInputs,
     default_solver,
     discretize,
-    is_converged,
     solve_implicitly,
 )
 from kernelpde.problem import (
@@ -44,6 +43,7 @@ from kernelpde.problem import (
     Problem,
     parameters_as_inputs,
 )
+from kernelpde.results import is_converged
 from kernelpde.solution import Solution
 
 _MAX_STEPS = 50

@@ -9,7 +9,6 @@ losses.
 from kernelpde.bilevel import L1 as L1
 from kernelpde.bilevel import L2 as L2
 from kernelpde.bilevel import LBFGS as LBFGS
-from kernelpde.bilevel import RESULTS as RESULTS
 from kernelpde.bilevel import GaussNewtonCG as GaussNewtonCG
 from kernelpde.bilevel import LevenbergMarquardt as LevenbergMarquardt
 from kernelpde.bilevel import LogNormal as LogNormal

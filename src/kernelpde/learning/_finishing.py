@@ -11,8 +11,8 @@ from kernelpde.arrays import to_array
 from kernelpde.learning._collocation import Collocation, Iterate
 from kernelpde.learning._starts import lengthscale_mask, theta_reference
 from kernelpde.learning._theta_map import ThetaMap
-from kernelpde.nonlinear import RESULTS
 from kernelpde.problem import PointSet, Problem, coordinate_extents
+from kernelpde.results import RESULTS
 from kernelpde.solution import Solution
 
 _SHRINK_FACTOR, _ATTEMPTS = 1.4, 4

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kernelpde.arrays import to_array
-from kernelpde.bilevel import RESULTS
 from kernelpde.kernels import AbstractKernel
 from kernelpde.learning._record import LearningHistory, LearningRecord
 from kernelpde.learning._theta_map import ThetaMap
 from kernelpde.linear_solvers import LinearSolver
 from kernelpde.plotting import figure_to_html, plot_learning_history
 from kernelpde.problem import Problem
+from kernelpde.results import RESULTS
 from kernelpde.solution import Solution
 
 if TYPE_CHECKING:

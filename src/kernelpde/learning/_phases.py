@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from kernelpde.bilevel import (
-    RESULTS,
     GaussianPrior,
     LevenbergMarquardt,
     Record,
@@ -42,12 +41,12 @@ from kernelpde.learning._state_fields import (
 from kernelpde.learning._stationary_start import stationary_prior, with_varying_lengthscales
 from kernelpde.learning.validation import AbstractValidation
 from kernelpde.linear_solvers import Automatic, LinearSolver
-from kernelpde.nonlinear import RESULTS as SOLVE_RESULTS
 from kernelpde.nonlinear import GaussNewton
 from kernelpde.problem import PointSet, Problem, StudentT
+from kernelpde.results import RESULTS
 from kernelpde.solution import Solution, Start, solve
 
-_UNUSABLE = (SOLVE_RESULTS.not_positive_definite, SOLVE_RESULTS.not_finite)
+_UNUSABLE = (RESULTS.not_positive_definite, RESULTS.not_finite)
 """Result codes of solves that return no usable solution."""
 
 _MAX_STATIONARY_STEPS = 6
@@ -243,7 +242,7 @@ def final_solve(setup: Setup, phase: Phase, throw: bool) -> LearningResult:
     collocation, state, final = phase.collocation, phase.state, setup.method.final
     problem = collocation.problem_at(state.theta)
     assert state.result is not None
-    if throw and state.result is RESULTS.not_finite:
+    if throw and state.result is RESULTS.loss_not_finite:
         raise SolveError(f"learn: {state.result.value} Hyperparameters: {problem!r}")
     linear_solver = final.linear_solver
     if linear_solver is None:

@@ -16,8 +16,8 @@ import numpy as np
 
 from kernelpde.kernels import scale_lengthscales
 from kernelpde.learning.validation import data_conditions
-from kernelpde.nonlinear import RESULTS
 from kernelpde.problem import PointSet, Problem, prior_and_data_mean_square
+from kernelpde.results import RESULTS
 from kernelpde.solution import Solution, nugget_misfit, squared_norm
 
 _STATE_VARIANCE_FACTOR = 1e6

@@ -43,7 +43,6 @@ from kernelpde.linear_solvers._protocol import (
     AbstractLinearSolverState as AbstractLinearSolverState,
 )
 from kernelpde.linear_solvers._protocol import split_tangents as split_tangents
-from kernelpde.linear_solvers._result import RESULTS as RESULTS
 from kernelpde.linear_solvers._sparse import Sparse as Sparse
 from kernelpde.linear_solvers._sparse import SparseState as SparseState
 from kernelpde.linear_solvers._supernodes import make_pattern as make_pattern

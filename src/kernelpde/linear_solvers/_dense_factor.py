@@ -15,7 +15,7 @@ from kernelpde.linear_solvers._cholesky import (
     solve_transposed,
     solve_triangular,
 )
-from kernelpde.linear_solvers._result import RESULTS, has_solution
+from kernelpde.results import RESULTS, is_any, select_result
 
 Product: TypeAlias = Callable[[Float[Array, " M"]], Float[Array, " M"]]
 """Matrix-vector product v ↦ Kv."""
@@ -71,9 +71,12 @@ def factorize(
         lambda state: state,
         first,
     )
-    result = RESULTS.where(final_nugget > start, RESULTS.nugget_raised, RESULTS.successful)
-    result = RESULTS.where(factored, result, RESULTS.not_positive_definite)
-    result = RESULTS.where(finite, result, RESULTS.not_finite)
+    result = select_result(
+        RESULTS.successful.code,
+        (final_nugget > start, RESULTS.nugget_raised),
+        (~factored, RESULTS.not_positive_definite),
+        (~finite, RESULTS.not_finite),
+    )
     return DenseFactor(matrix, kernel_diagonal, noise, row_scale, factor, final_nugget, result)
 
 
@@ -96,12 +99,12 @@ class DenseFactor(eqx.Module):
     row_scale: Float[Array, " M"]
     factor: Float[Array, "M M"]
     nugget: Float[Array, ""]
-    result: RESULTS
+    result: Int[Array, ""]
 
     @property
     def succeeded(self) -> Bool[Array, ""]:
         """True if the factorization succeeded; otherwise all values are NaN."""
-        return has_solution(self.result)
+        return is_any(self.result, RESULTS.successful, RESULTS.nugget_raised)
 
     @property
     def diagonal_shift(self) -> Float[Array, " M"]:

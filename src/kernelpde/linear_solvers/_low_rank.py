@@ -55,8 +55,8 @@ from kernelpde.linear_solvers._protocol import (
     Coefficients,
     split_tangents,
 )
-from kernelpde.linear_solvers._result import RESULTS
 from kernelpde.problem import Conditions, DiscreteProblem, LinearSystem
+from kernelpde.results import RESULTS, select_result
 
 MIN_ROWS_PER_FUNCTIONAL = 10
 """Minimum number of rows per inducing functional. With fewer rows, rounding errors dominate the
@@ -287,15 +287,17 @@ class LowRankState(AbstractLinearSolverState[LowRank]):
         core, projected = features.normal_equations(frozen_shift, frozen_system.rhs)
         core_factor, is_definite = cholesky(core)
         coefficients = cholesky_solve(core_factor, projected)
-        result = RESULTS.where(is_definite, inducing_factor.result, RESULTS.not_positive_definite)
-        # A larger nugget of K_ΨΨ does not change the solution.
-        result = RESULTS.where(result == RESULTS.nugget_raised, RESULTS.successful, result)
-        finite = jnp.isfinite(diagonal).all() & jnp.isfinite(core).all()
-        result = RESULTS.where(finite, result, RESULTS.not_finite)
+        result = select_result(
+            inducing_factor.result,
+            # A larger nugget of K_ΨΨ does not change the solution.
+            (inducing_factor.result == RESULTS.nugget_raised.code, RESULTS.successful),
+            (~is_definite, RESULTS.not_positive_definite),
+            (~jnp.isfinite(diagonal).all() | ~jnp.isfinite(core).all(), RESULTS.not_finite),
+        )
         factors = LowRankFactors(inducing_factor, core_factor, coefficients)
         context = _JvpContext(features, factors, self.stack)
         w = _weights((prior, system.stacks, shift, system.rhs), context)
-        w = jnp.where(result == RESULTS.successful, w, jnp.nan)
+        w = jnp.where(result == RESULTS.successful.code, w, jnp.nan)
         return LowRankSolution(
             (self.stack,),
             w,

@@ -33,8 +33,8 @@ from kernelpde.linear_solvers._cost import Cost
 from kernelpde.linear_solvers._leave_one_out import AbstractLeaveOneOut
 from kernelpde.linear_solvers._local import LocalExpansion, NeighborGroups
 from kernelpde.linear_solvers._products import sharded_jets
-from kernelpde.linear_solvers._result import RESULTS, has_solution
 from kernelpde.problem import Conditions, DiscreteProblem, LinearSystem
+from kernelpde.results import RESULTS, is_any
 
 _Tree = TypeVar("_Tree", bound=PyTree)
 
@@ -68,14 +68,14 @@ class AbstractLinearSolution(eqx.Module):
     norm_squared: Float[Array, ""]
     diagonal: Float[Array, " M"]
     nugget: Float[Array, ""]
-    result: RESULTS
+    result: Int[Array, ""]
     diagonal_shift: Float[Array, " M"]
     device_mesh: Mesh | None = eqx.field(static=True)
 
     @property
     def succeeded(self) -> Bool[Array, ""]:
         """True if the solve succeeded; otherwise all values are NaN."""
-        return has_solution(self.result)
+        return is_any(self.result, RESULTS.successful, RESULTS.nugget_raised)
 
     def without_factor(self) -> "AbstractLinearSolution":
         """Return a copy without factorizations."""

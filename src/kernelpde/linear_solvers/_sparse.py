@@ -42,13 +42,13 @@ from kernelpde.linear_solvers._protocol import (
     Neighbors,
     split_tangents,
 )
-from kernelpde.linear_solvers._result import RESULTS
 from kernelpde.linear_solvers._sparse_order import collect_functionals, order_rows
 from kernelpde.linear_solvers._sparse_solution import SparseSolution
 from kernelpde.linear_solvers._supernodes import Pattern, make_pattern
 from kernelpde.linear_solvers._zero_rows import pad_functionals
 from kernelpde.memory import require_bytes
 from kernelpde.problem import Conditions, DiscreteProblem, LinearSystem
+from kernelpde.results import RESULTS, select_result
 
 _PREDICTION_RADIUS = 4.0
 """Largest support radius of evaluation points, in units of the finest length scale."""
@@ -258,9 +258,12 @@ class SparseState(AbstractLinearSolverState[Sparse]):
         )
         row_values = self.apply(system, values)
         succeeded = operator.factor.succeeded & operator.preconditioner.succeeded
-        result = RESULTS.where(succeeded, RESULTS.successful, RESULTS.not_positive_definite)
-        result = RESULTS.where(converged, result, RESULTS.cg_not_converged)
-        result = RESULTS.where(jnp.isfinite(diagonal).all(), result, RESULTS.not_finite)
+        result = select_result(
+            RESULTS.successful.code,
+            (~succeeded, RESULTS.not_positive_definite),
+            (~converged, RESULTS.linear_solver_failed),
+            (~jnp.isfinite(diagonal).all(), RESULTS.not_finite),
+        )
         return SparseSolution(
             system.stacks,
             jnp.where(succeeded, weights, jnp.nan),

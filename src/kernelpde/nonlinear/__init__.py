@@ -10,11 +10,6 @@ from kernelpde.nonlinear._discretization import Points as Points
 from kernelpde.nonlinear._discretization import SolveInputs as SolveInputs
 from kernelpde.nonlinear._discretization import discretize as discretize
 from kernelpde.nonlinear._discretization import discretize_at as discretize_at
-from kernelpde.nonlinear._result import RESULTS as RESULTS
-from kernelpde.nonlinear._result import RUNNING as RUNNING
-from kernelpde.nonlinear._result import code_from_result as code_from_result
-from kernelpde.nonlinear._result import is_converged as is_converged
-from kernelpde.nonlinear._result import result_from_code as result_from_code
 from kernelpde.nonlinear._solvers import AbstractNonlinearSolver as AbstractNonlinearSolver
 from kernelpde.nonlinear._solvers import GaussNewton as GaussNewton
 from kernelpde.nonlinear._solvers import LevenbergMarquardt as LevenbergMarquardt

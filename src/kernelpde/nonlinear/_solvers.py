@@ -28,9 +28,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from kernelpde.checking import check_integer, check_real
 from kernelpde.compiling import compiled
-from kernelpde.linear_solvers import RESULTS as LINEAR
 from kernelpde.nonlinear._discretization import SolveInputs
-from kernelpde.nonlinear._result import RESULTS, RUNNING, code_from_result, is_converged
 from kernelpde.nonlinear._state import (
     EvaluatedIterate,
     EvaluatedStep,
@@ -44,6 +42,7 @@ from kernelpde.nonlinear._step import (
     max_relative_change,
     take_step,
 )
+from kernelpde.results import RESULTS, is_any, is_converged, select_result
 
 _EPSILON = float(np.finfo(float).eps)
 
@@ -117,7 +116,7 @@ class AbstractNonlinearSolver(eqx.Module):
     def terminate(
         self, state: IterationState, last: EvaluatedStep, noisy: Bool[Array, ""]
     ) -> Int[Array, ""]:
-        """Return the result code after a step, or `RUNNING`.
+        """Return the result code after a step, or `RESULTS.running`.
 
         A full step has converged if its change is small, or if its decrease of the objective cannot
         be observed: by prediction, or because several small steps made none.
@@ -127,8 +126,8 @@ class AbstractNonlinearSolver(eqx.Module):
         invisible |= (state.steps_since_best >= _STAGNANT_STEPS) & (last.change <= _STAGNANT_CHANGE)
         converged = last.finite & (last.damping == 0) & (small | invisible)
         too_large = (last.misfit_fraction > _MAX_MISFIT_FRACTION) & ~noisy
-        return _select(
-            RUNNING,
+        return select_result(
+            RESULTS.running.code,
             (state.steps >= state.max_steps, RESULTS.max_steps_reached),
             (state.steps_since_best >= _MAX_STEPS_WITHOUT_PROGRESS, RESULTS.stalled),
             (~jnp.isfinite(last.previous_objective) & ~last.finite, RESULTS.not_finite),
@@ -253,7 +252,7 @@ def _decide(
     refined = _after_refinement(solver, state, last, new)
     iterated = _after_step(solver, state, step, last, new, residuals.noisy)
     sweeps = jnp.where(is_converged(iterated.code), refinement_sweeps, 0)
-    has_ended = (iterated.code != RUNNING) & (sweeps == 0)
+    has_ended = (iterated.code != RESULTS.running.code) & (sweeps == 0)
     damping = jnp.where(sweeps > 0, 0.0, iterated.damping)
     iterated = replace(iterated, sweeps=sweeps, has_ended=has_ended, damping=damping)
     state = _select_tree(state.sweeps > 0, refined, iterated)
@@ -315,13 +314,13 @@ def _after_step(
 ) -> IterationState:
     state = _with_best(state, step, last, new)
     update = solver.update(state, last)
-    code = _select(
+    code = select_result(
         solver.terminate(state, last, noisy),
-        (step.result == LINEAR.cg_not_converged, RESULTS.linear_solver_failed),
-        (step.result == LINEAR.not_positive_definite, RESULTS.not_positive_definite),
+        (step.result == RESULTS.linear_solver_failed.code, RESULTS.linear_solver_failed),
+        (step.result == RESULTS.not_positive_definite.code, RESULTS.not_positive_definite),
     )
-    has_converged = is_converged(code) | (code == code_from_result(RESULTS.residual_too_large))
-    failed = (code != RUNNING) & ~has_converged
+    has_converged = is_converged(code) | is_any(code, RESULTS.residual_too_large)
+    failed = (code != RESULTS.running.code) & ~has_converged
     accept = update.accept | has_converged
     current = _select_tree(accept, new, state.current)
     current = _select_tree(update.restore & ~has_converged | failed, state.best, current)
@@ -338,7 +337,7 @@ def _after_step(
         damping=update.damping,
         growth=update.growth,
         max_scale_ratio=jnp.where(refreezes, 0.0, growth_limit),
-        code=jnp.where(refreezes, RUNNING, code),
+        code=jnp.where(refreezes, RESULTS.running.code, code),
     )
 
 
@@ -367,13 +366,6 @@ def _with_best(
         steps=state.steps + 1,
         steps_since_best=jnp.where(improved, 0, state.steps_since_best + 1),
     )
-
-
-def _select(code: Int[Array, ""] | int, *cases: tuple[Bool[Array, ""], RESULTS]) -> Int[Array, ""]:
-    """Return the code of the last case that holds."""
-    for condition, result in cases:
-        code = jnp.where(condition, code_from_result(result), code)
-    return jnp.asarray(code)
 
 
 def _select_tree(condition: Bool[Array, ""], if_true: _T, if_false: _T) -> _T:

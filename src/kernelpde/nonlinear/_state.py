@@ -6,8 +6,8 @@ from jaxtyping import Array, Bool, Float, Int
 
 from kernelpde.arrays import to_array
 from kernelpde.nonlinear._discretization import SolveInputs
-from kernelpde.nonlinear._result import RUNNING
 from kernelpde.nonlinear._step import Iterate, JetValues, zero_iterate
+from kernelpde.results import RESULTS
 
 
 class EvaluatedIterate(eqx.Module):
@@ -86,7 +86,7 @@ class IterationState(eqx.Module):
     - `steps_since_best`: number of steps since the objective decreased.
     - `refined`: whether the refined step was accepted.
     - `has_ended`: whether the iteration has ended, refinement included.
-    - `code`: result code, or `RUNNING`.
+    - `code`: result code, or `RESULTS.running`.
     """
 
     current: EvaluatedIterate
@@ -147,5 +147,5 @@ def initial_state(
         steps_since_best=count,
         refined=false,
         has_ended=false,
-        code=to_array(RUNNING),
+        code=to_array(RESULTS.running.code),
     )

@@ -11,7 +11,6 @@ from jaxtyping import Array, Bool, Float, Int
 from kernelpde.arrays import to_array
 from kernelpde.compiling import compiled, pointwise
 from kernelpde.functionals import Prior, gram_diagonal, replicate
-from kernelpde.linear_solvers import RESULTS as LINEAR
 from kernelpde.linear_solvers import AbstractLinearSolverState
 from kernelpde.nonlinear._discretization import SolveInputs
 from kernelpde.problem import Conditions, LinearSystem, PointSet, nonlinear_residual
@@ -70,7 +69,7 @@ class DampedStep(eqx.Module):
     diagonal: Float[Array, " M"]
     nugget: Float[Array, ""]
     condition_number: Float[Array, ""]
-    result: LINEAR
+    result: Int[Array, ""]
     finite: Bool[Array, ""]
 
 

@@ -23,11 +23,11 @@ from jaxtyping import Array, Float, PyTree
 from kernelpde.compiling import compiled
 from kernelpde.linear_solvers import AbstractLinearSolverState, split_tangents
 from kernelpde.nonlinear._discretization import SolveInputs
-from kernelpde.nonlinear._result import is_converged
 from kernelpde.nonlinear._solvers import AbstractNonlinearSolver
 from kernelpde.nonlinear._state import IterationState
 from kernelpde.nonlinear._step import JetValues, Weights
 from kernelpde.problem import DiscreteProblem
+from kernelpde.results import is_converged
 
 _TOLERANCE = 1e-9
 """Relative tolerance of GMRES."""

@@ -19,8 +19,9 @@ import numpy as np
 from kernelpde.arrays import to_array
 from kernelpde.compiling import is_traced
 from kernelpde.errors import InputError
-from kernelpde.nonlinear import RESULTS, Discretization, code_from_result
+from kernelpde.nonlinear import Discretization
 from kernelpde.problem import StudentT
+from kernelpde.results import RESULTS
 from kernelpde.solution._evaluation import evaluate_residual
 from kernelpde.solution._solution import Solution
 
@@ -77,7 +78,7 @@ def solve_reweighted(
         if scale == 1.0 and max(changes) <= _MAX_NOISE_CHANGE:
             return solution
     assert solution is not None
-    return replace(solution, result_code=code_from_result(RESULTS.max_steps_reached))
+    return replace(solution, result_code=RESULTS.max_steps_reached.code)
 
 
 def _noise_factors(solution: Solution, index: int, noise: StudentT, scale: float) -> np.ndarray:

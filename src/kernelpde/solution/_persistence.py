@@ -15,7 +15,6 @@ from kernelpde.functionals import Functionals, Term
 from kernelpde.io import read_archive, write_archive
 from kernelpde.kernels import structure_of
 from kernelpde.linear_solvers import LocalExpansion, ScaledCoordinates
-from kernelpde.nonlinear import RESULTS, code_from_result
 from kernelpde.problem import (
     PointSet,
     Problem,
@@ -26,6 +25,7 @@ from kernelpde.problem import (
     unscaled_prior,
     with_kernel_arrays,
 )
+from kernelpde.results import RESULTS
 from kernelpde.solution._arguments import check_problem, check_solution
 from kernelpde.solution._history import SolveHistory, SolveRecord
 from kernelpde.solution._solution import Solution
@@ -228,7 +228,7 @@ def _build_solution(
         point_sets,
         expansion,
         {name: dict(norms) for name, norms in attributes["residuals"].items()},
-        code_from_result(RESULTS[attributes["result"]]),
+        RESULTS[attributes["result"]].code,
         float(attributes["nugget"]),
         float(attributes["condition_number"]),
         SolveHistory(SolveRecord(**record) for record in attributes["history"]),

@@ -18,10 +18,10 @@ from kernelpde.errors import InputError
 from kernelpde.functionals import DEFAULT_MEMORY, Functionals, Term
 from kernelpde.kernels import AbstractKernel
 from kernelpde.linear_solvers import LocalExpansion
-from kernelpde.nonlinear import RESULTS, is_converged, result_from_code
 from kernelpde.plotting import FieldOverlays, plot_fields, plot_lengthscales
 from kernelpde.precision import require_float64
 from kernelpde.problem import PointSet, Problem, field_names, original_kernel, problem_grid
+from kernelpde.results import RESULTS, is_converged
 from kernelpde.solution._error import ErrorEstimate, estimate_error
 from kernelpde.solution._evaluation import evaluate_expansion, evaluate_residual
 from kernelpde.solution._exportable import Exportable
@@ -90,7 +90,7 @@ class Solution(FieldSource, Exportable):
                 "Solution: a batched or traced solution has no single result. Use "
                 "solution.converged, an array of booleans."
             )
-        return result_from_code(int(self.result_code))
+        return RESULTS.from_code(int(self.result_code))
 
     @property
     def converged(self) -> bool | Bool[Array, "*_"]:

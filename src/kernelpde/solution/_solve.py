@@ -15,18 +15,17 @@ from kernelpde.compiling import is_traced
 from kernelpde.errors import SolveError
 from kernelpde.linear_solvers import LinearSolver
 from kernelpde.nonlinear import (
-    RESULTS,
     AbstractNonlinearSolver,
     Discretization,
     IterationState,
     Points,
-    code_from_result,
     default_solver,
     discretize,
     solve_implicitly,
 )
 from kernelpde.precision import require_float64
 from kernelpde.problem import Problem, check_at_zero
+from kernelpde.results import RESULTS, is_any
 from kernelpde.solution._arguments import check_solve
 from kernelpde.solution._history import SolveHistory, SolveRecord
 from kernelpde.solution._outliers import has_student_t_noise, solve_reweighted
@@ -150,7 +149,7 @@ def _solve_eagerly(
         )
         history.append(record)
         if callback is not None and callback(record) is True and not has_ended:
-            code = to_array(np.asarray(code_from_result(RESULTS.stopped)))
+            code = to_array(np.asarray(RESULTS.stopped.code))
             state = replace(state, current=state.best, code=code)
             break
     weights = discretization.without_padding(state.current.iterate.weights)
@@ -226,7 +225,7 @@ def _check_test_residuals(solution: Solution, seed: int) -> Solution:
     test_residuals = compute_test_residuals(
         solution.problem, solution.point_sets, solution.evaluate_jets, seed
     )
-    code, failed = solution.result_code, code_from_result(RESULTS.test_residual_too_large)
+    code, failed = solution.result_code, RESULTS.test_residual_too_large.code
     sizes = [size for size in test_residuals.values() if size is not None]
     if isinstance(code, Array):
         small = [jnp.asarray(size) <= MAX_TEST_RESIDUAL for size in sizes] or [jnp.asarray(True)]
@@ -247,9 +246,9 @@ _OVERRIDABLE = (
 
 def _check_law_ranges(solution: Solution) -> Solution:
     """Update the result if a law is evaluated outside its range."""
-    code, failed = solution.result_code, code_from_result(RESULTS.law_out_of_range)
+    code, failed = solution.result_code, RESULTS.law_out_of_range.code
     for law in solution.problem.laws:
-        overridable = sum(code == code_from_result(result) for result in _OVERRIDABLE)
+        overridable = is_any(code, *_OVERRIDABLE)
         is_inside = law.argument.contains(solution.law_arguments[law.name])
         if isinstance(code, Array):
             code = jnp.where(overridable & ~is_inside, failed, code)

@@ -62,7 +62,7 @@ def did_you_mean(word: object, words: Iterable[object]) -> str:
     if not isinstance(word, str):
         return ""
     candidates = {w.lower(): w for w in words if isinstance(w, str)}
-    matches = difflib.get_close_matches(word.lower(), list(candidates), n=1, cutoff=0.6)
+    matches = difflib.get_close_matches(word.lower(), list(candidates), n=1)
     return f" Did you mean {candidates[matches[0]]!r}?" if matches else ""
 
 

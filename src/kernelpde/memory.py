@@ -4,6 +4,14 @@ import os
 
 from kernelpde.errors import InputError
 
+CACHE_BYTES = 8_388_608
+"""Bytes of the temporaries of a tile of work, about the size of a cache. Larger tiles are slower,
+because allocating memory costs more than the arithmetic. Smaller ones have more overhead."""
+
+LIVE_ARRAYS = 6
+"""Number of arrays of the size of a tile that XLA allocates at the same time, measured. Half of it
+makes tiles too large for the cache, double doubles their number."""
+
 _USABLE_FRACTION = 0.9
 """Fraction of the physical memory that a computation may require."""
 

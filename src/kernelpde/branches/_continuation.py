@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from kernelpde.arrays import TINY
 from kernelpde.branches._bordered import BorderedProblem, Metric, Point
 from kernelpde.branches._branch import Branch, Fold
 from kernelpde.branches._path import Path
@@ -267,7 +268,7 @@ class _Walk:
             point = self.problem.point(solution, predicted.position)
         else:
             point = self.problem.accept(solution)
-        error = acceptance = max(contraction, 1e-300)
+        error = acceptance = max(contraction, TINY)
         if len(self.points) > 1:
             # Relative to the step, the error of a direction remains however short the step is.
             miss = metric.distance(point, predicted)

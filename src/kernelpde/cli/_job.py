@@ -28,8 +28,8 @@ from kernelpde.learning import (
     learn,
     paper_adam,
 )
-from kernelpde.linear_solvers import LEARNING_NUGGET, Automatic
-from kernelpde.nonlinear import GaussNewton, LevenbergMarquardt
+from kernelpde.linear_solvers import LEARNING_NUGGET, MAX_DENSE_ROWS, Automatic
+from kernelpde.nonlinear import MAX_STEPS, GaussNewton, LevenbergMarquardt
 from kernelpde.problem import load_kernels
 from kernelpde.progress import Callback, JSONLines, Logging, combine
 from kernelpde.solution import Solution, save_solution
@@ -38,17 +38,10 @@ JOB, RUN, SOLUTION, REPORT = "job.json", "run.kpde", "solution.kpde", "report.js
 """Files in the directory of `--out`: settings of windowed runs, state of learning, solution,
 report."""
 
-_MAX_ESTIMATE_ROWS = 10_000
-"""Largest number of rows for which errors are estimated by default. An estimate costs as much as
-the solve."""
-
 _SOLUTION_FACTS = (
     "residuals test_residuals nugget condition_number num_steps converged message".split()
 )
 """Attributes of solutions in reports."""
-
-_MAX_STEPS = 50
-"""Default for the maximum number of Gauss-Newton steps."""
 
 _FINAL_SEED_OFFSET = 10_000
 """Offset of the seed for the final solve, which uses new points."""
@@ -147,7 +140,7 @@ def run_job(
     has_data = bool(data_conditions(example.problem))
     records = [] if out is None else [JSONLines(out / "records.jsonl")]
     callback = combine(Logging(), display, *records)
-    default_steps = (80 if has_data else 30) if job.learn else _MAX_STEPS
+    default_steps = (80 if has_data else 30) if job.learn else MAX_STEPS
     display.max_steps = job.max_steps or default_steps
     learned = None
     if job.learn:
@@ -158,7 +151,7 @@ def run_job(
             example.problem,
             None if job.accuracy is not None else counts,
             accuracy=job.accuracy,
-            max_steps=job.max_steps or _MAX_STEPS,
+            max_steps=job.max_steps or MAX_STEPS,
             callback=callback,
             **job.settings(example),
         )
@@ -237,7 +230,7 @@ def _run_learn(
     linear_solver, seed = settings["linear_solver"], job.seed + _FINAL_SEED_OFFSET
     has_data = bool(data_conditions(example.problem))
     final = FinalSolve(None, seed, None) if has_data else FinalSolve(counts, seed, linear_solver)
-    method, validation = Bilevel(solver=LevenbergMarquardt(), tolerance=1e-3, final=final), None
+    method, validation = Bilevel(solver=LevenbergMarquardt(), final=final), None
     if job.optimizer == "adam":
         adam, solver = paper_adam(), GaussNewton()
         method = Bilevel(adam, solver=solver, tolerance=0.0, multistart=False, final=final)
@@ -270,7 +263,8 @@ def _report(
     if job.accuracy is not None:
         pairs = zip(problem.conditions, point_sets, strict=True)
         counts = {condition.name: points.rows_per_equation for condition, points in pairs}
-    is_small = problem.at_points(point_sets).num_rows <= _MAX_ESTIMATE_ROWS
+    # An estimate costs as much as the solve.
+    is_small = problem.at_points(point_sets).num_rows <= MAX_DENSE_ROWS
     estimates = solution.error_estimate if is_small else {}
     return {
         "problem": job.source,

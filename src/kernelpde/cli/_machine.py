@@ -16,20 +16,18 @@ from rich.table import Table
 from kernelpde.gallery import elliptic
 from kernelpde.io import versions
 from kernelpde.learning import Bilevel, FinalSolve, HeldOut, LevenbergMarquardt, learn
-from kernelpde.linear_solvers import Dense, dense_cost, describe_automatic, format_duration
+from kernelpde.linear_solvers import (
+    LEARNING_NUGGET,
+    Dense,
+    dense_cost,
+    describe_automatic,
+    format_duration,
+)
 from kernelpde.memory import physical_bytes
 from kernelpde.solution import solve
 
-_BUSY_MESSAGE = "Warning: other processes are using the CPU; timings are too long."
-
 _SAMPLE = 1500
 """Number of rows of the matrix whose factorization is timed."""
-
-_PAUSE = 0.1
-"""Seconds between two timings. BLAS threads wait actively for some time after a call."""
-
-_BUSY_RATIO = 1.3
-"""Ratio of median to minimum time above which other processes are assumed to run."""
 
 _FACTORIZATIONS = {"solve": 12.0, "learn": 240.0}
 """Typical time of a solve and of learning, in Cholesky factorizations."""
@@ -38,7 +36,7 @@ _FACTORIZATIONS = {"solve": 12.0, "learn": 240.0}
 def diagnose(rows: int | None) -> dict[str, Any]:
     """Return facts about this machine; with a number of rows also its cost."""
     memory = physical_bytes()
-    seconds, busy = _factor_seconds(_SAMPLE)
+    seconds = _factor_seconds(_SAMPLE)
     facts = {
         "python": platform.python_version(),
         "versions": versions(),
@@ -48,7 +46,6 @@ def diagnose(rows: int | None) -> dict[str, Any]:
         "processors": _processors(),
         "memory_gigabytes": None if memory is None else memory / 1e9,
         "cholesky_seconds": {"size": _SAMPLE, "seconds": seconds},
-        "busy": busy,
     }
     if rows is not None:
         facts["estimate"] = _estimate(rows, seconds, facts["memory_gigabytes"])
@@ -58,30 +55,26 @@ def diagnose(rows: int | None) -> dict[str, Any]:
 def _estimate(rows: int, sample_seconds: float, gigabytes: float | None) -> dict[str, Any]:
     """Return memory and time for a dense system of the given size."""
     factor = sample_seconds * (rows / _SAMPLE) ** 3
-    required = {
-        "solve": dense_cost(rows, learning=False).bytes / 1e9,
-        "learn": dense_cost(rows, learning=True).bytes / 1e9,
-    }
+    costs = {task: dense_cost(rows, learning=task == "learn") for task in _FACTORIZATIONS}
     return {
         "rows": rows,
         "solver": describe_automatic(rows),
-        "gigabytes": required,
+        "gigabytes": {task: cost.bytes / 1e9 for task, cost in costs.items()},
         "seconds": {task: count * factor for task, count in _FACTORIZATIONS.items()},
-        "fits": None if gigabytes is None else required["learn"] < 0.9 * gigabytes,
+        "fits": None if gigabytes is None else costs["learn"].fits_in_memory,
     }
 
 
-def _factor_seconds(rows: int, repeats: int = 7) -> tuple[float, bool]:
-    """Return the best time of a Cholesky factorization, and whether the machine is busy."""
+def _factor_seconds(rows: int, repeats: int = 7) -> float:
+    """Return the best time of a Cholesky factorization."""
     root = np.random.default_rng(0).random((rows, rows))
     matrix = root @ root.T + rows * np.eye(rows)
     seconds = []
     for _ in range(repeats):
-        time.sleep(_PAUSE)
         start_time = time.perf_counter()
         scipy.linalg.cholesky(matrix, lower=True, check_finite=False)
         seconds.append(time.perf_counter() - start_time)
-    return min(seconds), float(np.median(seconds)) > _BUSY_RATIO * min(seconds)
+    return min(seconds)
 
 
 def _processors() -> int | None:
@@ -100,8 +93,6 @@ def print_diagnosis(facts: dict[str, Any]) -> None:
         f"64-bit numbers: {'on' if facts['x64'] else 'OFF'}; best time of a Cholesky factorization "
         f"of {sample['size']} rows: {sample['seconds']:.3f} s",
     ]
-    if facts["busy"]:
-        lines.append(_BUSY_MESSAGE)
     estimate = facts.get("estimate")
     if estimate is None:
         lines.append("To estimate memory and time of a system: kernelpde doctor --rows 5000")
@@ -120,7 +111,7 @@ def print_diagnosis(facts: dict[str, Any]) -> None:
 def run_benchmark(rows: int, seed: int) -> dict[str, Any]:
     """Time a Gauss-Newton step and an evaluation of the outer loss on the elliptic problem."""
     points = {"equation": rows - rows // 4, "boundary": rows // 4}
-    problem = elliptic(0.2).problem
+    problem = elliptic().problem
     start_time = time.perf_counter()
     cold = solve(problem, points, seed=seed, throw=False)
     cold_seconds = time.perf_counter() - start_time
@@ -139,17 +130,16 @@ def run_benchmark(rows: int, seed: int) -> dict[str, Any]:
         ),
         max_steps=4,
         validation=HeldOut(),
-        linear_solver=Dense(nugget=1e-10, refinement_sweeps=0),
+        linear_solver=Dense(nugget=LEARNING_NUGGET, refinement_sweeps=0),
         throw=False,
         callback=lambda _: stamps.append(time.perf_counter()),
     )
-    factor, busy = _factor_seconds(rows)
+    factor = _factor_seconds(rows)
     step = min(record.seconds for record in warm.history[1:])
     evaluation = float(np.min(np.diff(stamps)))
     return {
         "rows": rows,
         "cholesky_seconds": factor,
-        "busy": busy,
         "solve_cold_seconds": cold_seconds,
         "solve_steps": cold.num_steps,
         "step": {"seconds": step, "choleskys": step / factor},
@@ -170,4 +160,4 @@ def print_benchmark(times: Mapping[str, Any]) -> None:
     table.add_row("first solve, compilation included", f"{times['solve_cold_seconds']:.3g}", "")
     table.add_row("first loss, compilation included", f"{times['learn_cold_seconds']:.3g}", "")
     Console().print(table)
-    Console().print(_BUSY_MESSAGE if times["busy"] else "Each is the best of several.")
+    Console().print("Each is the best of several.")

@@ -4,6 +4,7 @@ import time
 from dataclasses import replace
 
 from kernelpde.adaptive import Accuracy, solve
+from kernelpde.arrays import TINY
 from kernelpde.evolve._evolution import Evolution
 from kernelpde.evolve._run import WindowSettings, first_window, march_once
 from kernelpde.problem import Problem
@@ -31,7 +32,7 @@ def march_to_accuracy(problem: Problem, target: Accuracy, settings: WindowSettin
         level_start = time.perf_counter()
         remaining = None
         if target.max_seconds is not None:
-            remaining = max(target.max_seconds - (level_start - start_time), 1e-3)
+            remaining = max(target.max_seconds - (level_start - start_time), TINY)
         first = solve(
             window,
             accuracy=Accuracy(first_target, remaining, target.max_rows),

@@ -16,9 +16,6 @@ from kernelpde.evolve._windows import ContinuityResidual
 from kernelpde.problem import Condition, PointSet, Problem
 from kernelpde.solution import Perturbation, Solution, solve_linearized
 
-_SEED_OFFSET = 7_000_003
-"""Offset of the seed of resampled points on the bounds of windows."""
-
 
 def perturbed_windows(
     problem: Problem,
@@ -47,7 +44,7 @@ def perturbed_windows(
             points = np.asarray(old.points)
             if perturbation.resample:
                 region = problem.conditions[problem.condition_index(condition.name)].region
-                rng = np.random.default_rng([seed + _SEED_OFFSET, int(1e6 * start)])
+                rng = np.random.default_rng([seed, int(1e6 * start)])
                 points = region.sample(len(points), rng, "halton").points.copy()
                 points[:, problem.space.coordinates.index(residual.time)] = start
             return _with_points(old, points, residual.data_from(perturbed[-1], points))

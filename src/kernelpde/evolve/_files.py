@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import jax
-import numpy as np
 
+from kernelpde.arrays import agree
 from kernelpde.errors import InputError
 from kernelpde.problem import PointSet, Problem
 from kernelpde.solution import Solution, load_solution, save_solution, solution_notes
@@ -36,9 +36,8 @@ class WindowFiles:
         triples = zip(window.conditions, solution.point_sets, collocate(), strict=True)
         for condition, old, new in triples:
             # The data of the previous window are recomputed, by a program that may differ.
-            for a, b in zip(jax.tree.leaves(old), jax.tree.leaves(new), strict=True):
-                if np.shape(a) != np.shape(b) or not np.allclose(a, b, 1e-6, 1e-9):
-                    _raise_mismatch(path, f"the points or data of {condition.name!r} differ")
+            if not all(map(agree, jax.tree.leaves(old), jax.tree.leaves(new))):
+                _raise_mismatch(path, f"the points or data of {condition.name!r} differ")
         return solution
 
     def write(self, index: int, solution: Solution) -> None:

@@ -15,7 +15,6 @@ from kernelpde.functionals._devices import map_rows as map_rows
 from kernelpde.functionals._devices import num_groups as num_groups
 from kernelpde.functionals._devices import replicate as replicate
 from kernelpde.functionals._devices import sum_groups as sum_groups
-from kernelpde.functionals._gram import DEFAULT_MEMORY as DEFAULT_MEMORY
 from kernelpde.functionals._gram import block_gram as block_gram
 from kernelpde.functionals._gram import evaluate_jets as evaluate_jets
 from kernelpde.functionals._gram import gram as gram
@@ -30,5 +29,6 @@ from kernelpde.functionals._law import LawArgument as LawArgument
 from kernelpde.functionals._law import LawJet as LawJet
 from kernelpde.functionals._law import nodal_terms as nodal_terms
 from kernelpde.functionals._nonstationary import is_nonstationary as is_nonstationary
+from kernelpde.functionals._prior import SCALES_PER_OCTAVE as SCALES_PER_OCTAVE
 from kernelpde.functionals._prior import Prior as Prior
 from kernelpde.kernels import pad_rows as pad_rows

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from kernelpde.arrays import FLOAT_BYTES
 from kernelpde.compiling import MAX_PADDED_ROWS
 from kernelpde.functionals._batch import Functionals, StackedFunctionals, concatenate, expand
 from kernelpde.functionals._jet import Term
@@ -27,14 +28,7 @@ from kernelpde.kernels import (
     num_rows,
     sum_optional,
 )
-
-DEFAULT_MEMORY = 2**23
-"""Bytes for a tile of pairs with all its temporaries, about the size of a cache.
-
-Larger tiles are slower, because allocating memory costs more than the arithmetic."""
-
-_LIVE_ARRAYS = 6
-"""Number of arrays of a tile's size that XLA allocates at the same time; measured."""
+from kernelpde.memory import CACHE_BYTES, LIVE_ARRAYS
 
 _DERIVATIVES_PER_PASS = 8
 """Number of pairs of derivatives that cost as much as one more pass over memory.
@@ -142,7 +136,7 @@ def gram(prior: Prior, left: Functionals, right: Functionals) -> Float[Array, "M
     if nonstationary or left.num_nodes > 1:
         return tile(left)
     # Reverse mode stores an array of the size of a tile for each derivative of the kernel.
-    return _map_tiles(tile, left, len(right), DEFAULT_MEMORY)
+    return _map_tiles(tile, left, len(right), CACHE_BYTES)
 
 
 def _gram(
@@ -264,7 +258,7 @@ def evaluate_jets(
     terms: Sequence[Term],
     expansion: Sequence[Functionals],
     *,
-    memory: int = DEFAULT_MEMORY,
+    memory: int = CACHE_BYTES,
 ) -> Float[Array, "N T"]:
     """Evaluate jet terms of u = Σⱼ ψⱼ κ(·, y), an expansion in functionals.
 
@@ -338,7 +332,7 @@ def stacked_matvec(
     right: Sequence[StackedFunctionals],
     vector: Float[Array, " N"],
     *,
-    memory: int = DEFAULT_MEMORY,
+    memory: int = CACHE_BYTES,
     cache_intermediates: bool = False,
 ) -> Float[Array, " M"]:
     """Return κ(Φ, Ψ) v for the rows of stacks, without assembling the matrix.
@@ -390,7 +384,7 @@ def _stationary_matvec(
 def _map_tiles(function: Callable, rows, num_columns: int, memory: int) -> Array:
     """Return `function(rows)`, computed in tiles that use at most `memory` bytes."""
     count = num_rows(rows)
-    tile_size = max(1, memory // (8 * _LIVE_ARRAYS * max(num_columns, 1)))
+    tile_size = max(1, memory // (FLOAT_BYTES * LIVE_ARRAYS * max(num_columns, 1)))
     if count <= tile_size:
         return function(rows)
     return map_tiles(function, rows, -(-count // tile_size))

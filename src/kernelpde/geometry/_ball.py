@@ -82,5 +82,5 @@ def _unit_vectors(unit: np.ndarray, dimension: int) -> np.ndarray:
         return np.stack([width * np.cos(angle), width * np.sin(angle), height], axis=1)
     from scipy.special import ndtri
 
-    normal = ndtri(np.clip(unit, 1e-15, 1 - 1e-15))
+    normal = ndtri(np.clip(unit, np.finfo(float).eps, 1 - np.finfo(float).eps))
     return normal / np.linalg.norm(normal, axis=1, keepdims=True)

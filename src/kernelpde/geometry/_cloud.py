@@ -10,7 +10,7 @@ from kernelpde.errors import InputError
 from kernelpde.geometry._region import AbstractRegion
 from kernelpde.geometry._sampling import RegionSample
 from kernelpde.geometry._space import Space, make_space
-from kernelpde.geometry._tolerances import UNIT_LENGTH_TOLERANCE
+from kernelpde.geometry._tolerances import PROBE_DISTANCE
 
 
 class FiniteRegion(AbstractRegion):
@@ -76,7 +76,7 @@ class PointCloud(FiniteRegion):
         check_finite(name, "normals", self.normals)
         lengths = np.linalg.norm(self.normals, axis=1)
         row = int(np.argmax(np.abs(lengths - 1.0)))
-        if np.abs(lengths[row] - 1.0) > UNIT_LENGTH_TOLERANCE:
+        if np.abs(lengths[row] - 1.0) > PROBE_DISTANCE:
             raise InputError(
                 f"{name}: normals must have length 1; got {lengths[row]:g} in row {row}. Divide by "
                 "np.linalg.norm(normals, axis=1, keepdims=True)."

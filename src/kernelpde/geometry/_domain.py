@@ -9,12 +9,13 @@ from typing import Literal
 import numpy as np
 from jaxtyping import Bool, Float
 
+from kernelpde.arrays import TINY
 from kernelpde.checking import check_instance, check_name, format_value
 from kernelpde.errors import InputError
 from kernelpde.geometry._region import Patch, PatchUnion
 from kernelpde.geometry._sampling import Points, RegionSample
 from kernelpde.geometry._space import Space
-from kernelpde.geometry._tolerances import TINY, Tolerances
+from kernelpde.geometry._tolerances import Tolerances
 
 _FACETING_MARGIN = 1.01
 """Safety factor of faceting errors, which are sampled at the centers of facets."""

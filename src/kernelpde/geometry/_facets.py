@@ -8,23 +8,15 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from kernelpde.arrays import TINY
 from kernelpde.geometry._curved import curved_points
-from kernelpde.geometry._graded import morton_index
+from kernelpde.geometry._graded import MAX_POINTS, morton_index
 from kernelpde.geometry._sampling import Points, RegionSample
-from kernelpde.geometry._tolerances import TINY, Tolerances
-
-_CHUNK = 200_000
-"""Number of points per pass, so that pairs of points and facets fit into about 100 MB."""
-
-_INITIAL_NEIGHBORS = 8
-"""Number of facets in the first search for the nearest one; quadrupled until it is certain."""
+from kernelpde.geometry._tolerances import Tolerances
 
 _DISTANCE_RATIO = 0.99
 """Relative accuracy of distances, which are exact near the surface. A lower bound of the distance
 to all further facets must exceed this fraction of the computed distance."""
-
-_CHILDREN = {2: [[0, 2], [2, 1]], 3: [[0, 3, 5], [3, 1, 4], [5, 4, 2], [3, 4, 5]]}
-"""Corners of the parts of a bisected segment or triangle, among its corners and edge midpoints."""
 
 _SMOOTH_COSINE = np.cos(np.deg2rad(5.0))
 """Cosine of the angle between normals below which neighboring segments form one smooth curve."""
@@ -120,8 +112,9 @@ class Facets:
         cells = np.eye(d)[None]
         for _ in range(num_bisections):
             middles = (cells + np.roll(cells, -1, axis=1)) / 2
-            nodes = np.concatenate([cells, middles], axis=1)
-            cells = nodes[:, _CHILDREN[d]].reshape(-1, d, d)
+            at_corners = np.stack([cells, middles, np.roll(middles, 1, axis=1)], axis=2)[:, :, :d]
+            inner = middles if d == 3 else middles[:0]
+            cells = np.concatenate([at_corners.reshape(-1, d, d), inner])
         barycentric = cells.reshape(-1, d)
         rows = np.repeat(np.arange(count), len(barycentric))
         barycentric = np.tile(barycentric, (count, 1))
@@ -147,14 +140,14 @@ class Facets:
         """
         low, high = self.bounds[:-1, 0], self.bounds[:-1, 1]
         inside = np.zeros(len(points), dtype=bool)
-        for start in range(0, len(points), _CHUNK):
-            chunk = points[start : start + _CHUNK]
+        for start in range(0, len(points), MAX_POINTS):
+            chunk = points[start : start + MAX_POINTS]
             columns = chunk[:, :-1]
             candidates = np.flatnonzero(((columns >= low) & (columns <= high)).all(axis=1))
             row, facet = self._facet_grid.pairs(columns[candidates])
             crossing = self._find_crossings(chunk[candidates[row]], facet)
             num_crossings = np.bincount(candidates[row[crossing]], minlength=len(chunk))
-            inside[start : start + _CHUNK] = num_crossings % 2 == 1
+            inside[start : start + MAX_POINTS] = num_crossings % 2 == 1
         return inside
 
     @cached_property
@@ -211,11 +204,11 @@ class Facets:
         tree, radius = self._tree
         num_facets = len(tree.data)
         distances, pending = np.full(len(points), np.inf), np.arange(len(points))
-        count = min(_INITIAL_NEIGHBORS, num_facets)
+        count = min(2 ** self.corners.shape[1], num_facets)
         while len(pending):
             query = tree.query(points[pending], k=count)
             center_distances, facets = (np.reshape(array, (-1, count)) for array in query)
-            chunk = max(1, _CHUNK // count)
+            chunk = max(1, MAX_POINTS // count)
             for start in range(0, len(pending), chunk):
                 rows = slice(start, start + chunk)
                 corners = self.corners[facets[rows]]

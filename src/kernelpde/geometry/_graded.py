@@ -7,14 +7,16 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
+from kernelpde.arrays import FLOAT_BYTES
 from kernelpde.geometry._sampling import Chart, Points
 from kernelpde.geometry._size_field import SizeField
+from kernelpde.memory import CACHE_BYTES
 
 OVERSAMPLING = 4
 """Number of candidates per point; sample elimination removes those that are too close."""
 
-_MAX_CELLS = 200_000
-"""Maximum number of cells; cells that are still too wide are not subdivided further."""
+MAX_POINTS = CACHE_BYTES // (4 * FLOAT_BYTES)
+"""Number of points per pass, and maximum number of cells: wider ones are not subdivided further."""
 
 
 class ParameterCells(NamedTuple):
@@ -41,7 +43,7 @@ def subdivide(chart: Chart, parameter_dim: int, size_field: SizeField) -> Parame
             spans[:, axis] += np.linalg.norm(offset, axis=1)
         size = size_field.evaluate(center)
         fine = spans.max(axis=1) <= 0.25 * size
-        if total + len(low) > _MAX_CELLS:
+        if total + len(low) > MAX_POINTS:
             fine[:] = True
         densities = np.prod(spans[fine], axis=1) * size[fine] ** -p
         batches.append(np.column_stack([low[fine], width[fine], densities]))

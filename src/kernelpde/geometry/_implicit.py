@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from kernelpde.arrays import TINY
 from kernelpde.checking import check_callable, require
 from kernelpde.errors import InputError
 from kernelpde.geometry._box import Box
@@ -17,11 +18,12 @@ from kernelpde.geometry._domain import AbstractDomain, central_differences
 from kernelpde.geometry._facets import Facets, facet_normals
 from kernelpde.geometry._region import Patch
 from kernelpde.geometry._sampling import Points, RegionSample, tensor_grid
-from kernelpde.geometry._tolerances import ROUNDING_TOLERANCE, TINY
+from kernelpde.geometry._tolerances import ROUNDING_TOLERANCE
 from kernelpde.precision import require_float64
 
-_RESOLUTION = {2: 256, 3: 64}
-"""Default number of grid cells per coordinate, by dimension."""
+_RESOLUTION = 256
+"""Default number of grid cells per coordinate of a plane, and four times the one in space, so that
+both grids have a similar cost. A shape with details below a cell loses them."""
 
 _MAX_NEWTON_STEPS = 20
 """Maximum number of Newton steps from the grid's surface to the exact one."""
@@ -67,10 +69,10 @@ class Implicit(AbstractDomain):
         check_callable("Implicit", "function", function, "a function of the coordinates")
         self._box = Box(time=time, periodic=(), **intervals)
         expected = "of two or three coordinates, including time"
-        require(len(intervals) in _RESOLUTION, "Implicit", "intervals", expected, intervals)
+        require(len(intervals) in (2, 3), "Implicit", "intervals", expected, intervals)
         self.space = self._box.space
         self._function = function
-        self._resolution = resolution or _RESOLUTION[len(intervals)]
+        self._resolution = resolution or (_RESOLUTION if len(intervals) == 2 else _RESOLUTION // 4)
 
     def __repr__(self) -> str:
         return f"Implicit({getattr(self._function, '__name__', 'f')}, {repr(self._box)[4:]}"
@@ -238,7 +240,7 @@ def _marching_simplices(
         signs = is_positive[tuple(np.moveaxis(index, -1, 0))]
         is_cut = signs.any(axis=1) & ~signs.all(axis=1)
         index, signs = index[is_cut], signs[is_cut]
-        for pattern, cuts in _CUTS[dimension].items():
+        for pattern, cuts in _simplex_cases(dimension).items():
             matching = tuple(np.moveaxis(index[(signs == np.array(pattern)).all(axis=1)], -1, 0))
             p, f = nodes[matching], values[matching]
             for cut in cuts:
@@ -260,6 +262,3 @@ def _simplex_cases(dimension: int) -> dict[tuple[bool, ...], list[list[tuple[int
             (a, b), (c, d) = minority, majority
             cases[pattern] = [[(a, c), (a, d), (b, d)], [(a, c), (b, d), (b, c)]]
     return cases
-
-
-_CUTS = {2: _simplex_cases(2), 3: _simplex_cases(3)}

@@ -70,7 +70,7 @@ class Mesh(FacetedDomain):
         coordinates: tuple[str, ...] | None = None,
         feature_angle: float = 30.0,
     ):
-        angle = check_real("Mesh", "feature_angle", feature_angle, at_least=0.0, at_most=90.0)
+        angle = check_real("Mesh", "feature_angle", feature_angle, at_least=0.0, at_most=90)
         self._feature_angle = angle
         self._points, self._cells, vertex_indices = _check_mesh(points, cells)
         dimension = self._points.shape[1]

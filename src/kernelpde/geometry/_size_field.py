@@ -11,10 +11,10 @@ from kernelpde.geometry._sampling import Points
 _MAX_CENTERS = 64
 """Number of grading centers after padding; fixed, so that all problems share one program."""
 
-_QUANTUM = 2.0**-40
+_QUANTUM = np.exp2(-40)
 """Unit of the integers that store centers and radii. Integers are not trained."""
 
-_PADDING_DISTANCE = 2.0**20
+_PADDING_DISTANCE = np.reciprocal(np.sqrt(_QUANTUM))
 """Coordinate and radius of padding centers, whose contribution to H is negligible."""
 
 

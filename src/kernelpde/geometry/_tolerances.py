@@ -8,14 +8,13 @@ from jaxtyping import Float
 ROUNDING_TOLERANCE = 1e-12
 """Relative difference up to which two coordinates, or a measure and zero, are equal."""
 
-BOUNDARY_TOLERANCE = 1e3 * ROUNDING_TOLERANCE
-"""Distance from a boundary, relative to the extent, below which a point lies on the boundary."""
+BOUNDARY_TOLERANCE = 1000 * ROUNDING_TOLERANCE
+"""Distance from a boundary, relative to the extent, below which a point lies on the boundary. It
+also bounds the rounding of ten operations with the coordinates."""
 
-UNIT_LENGTH_TOLERANCE = 1e6 * ROUNDING_TOLERANCE
-"""Accepted deviation of the length of user-supplied normals from one."""
-
-TINY = 1e-300
-"""Lower bound of denominators, so that degenerate inputs do not divide by zero."""
+PROBE_DISTANCE = 1000 * BOUNDARY_TOLERANCE
+"""Distance, relative to the extent, at which the two sides of a boundary are compared, and accepted
+deviation of the length of user-supplied normals from one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,13 +41,13 @@ class Tolerances:
     @staticmethod
     def from_bounds(bounds: Float[np.ndarray, "d 2"]) -> "Tolerances":
         """Derive tolerances from the lower and upper ends of a bounding box."""
-        rounding = ROUNDING_TOLERANCE * np.ptp(bounds, axis=1)
+        extents, epsilon = np.ptp(bounds, axis=1), np.finfo(float).eps
         return Tolerances(
-            on_boundary=1e3 * float(rounding.max()),
-            on_facet=float(rounding.max()),
-            probe=1e6 * rounding,
-            on_surface=1e2 * rounding,
-            newton_step=1e-3 * rounding,
+            on_boundary=BOUNDARY_TOLERANCE * float(extents.max()),
+            on_facet=ROUNDING_TOLERANCE * float(extents.max()),
+            probe=PROBE_DISTANCE * extents,
+            on_surface=100 * ROUNDING_TOLERANCE * extents,
+            newton_step=4 * epsilon * extents,
             # The cube root of the machine epsilon balances truncation and rounding.
-            difference_step=6e6 * rounding,
+            difference_step=np.cbrt(epsilon) * extents,
         )

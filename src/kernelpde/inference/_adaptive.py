@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from kernelpde.arrays import Numbers
+from kernelpde.arrays import TINY, Numbers
 from kernelpde.checking import check_choice, check_instance, check_integer
 from kernelpde.errors import InputError
 from kernelpde.inference._conditioned import condition_on
@@ -123,7 +123,7 @@ def _pivoted_cholesky(
         score[pivots] = -np.inf
         best = int(np.argmax(score))
         column = covariance[:, best] - factor[:, :step] @ factor[best, :step]
-        factor[:, step] = column / np.sqrt(max(variance[best], 1e-300))
+        factor[:, step] = column / np.sqrt(max(variance[best], TINY))
         variance = np.maximum(variance - factor[:, step] ** 2, 0.0)
         pivots.append(best)
     return pivots

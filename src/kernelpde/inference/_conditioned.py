@@ -7,11 +7,16 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from kernelpde.arrays import Numbers, to_array
+from kernelpde.arrays import TINY, Numbers, to_array
 from kernelpde.compiling import compiled
 from kernelpde.errors import InputError, SolveError
 from kernelpde.functionals import Functionals, Prior, Term, evaluate_jets, gram_diagonal
-from kernelpde.inference._compressed import compress_posterior, compressed_variance, select_inducing
+from kernelpde.inference._compressed import (
+    CHUNK,
+    compress_posterior,
+    compressed_variance,
+    select_inducing,
+)
 from kernelpde.linear_solvers import (
     AbstractLinearSolution,
     AbstractLinearSolverState,
@@ -29,9 +34,6 @@ from kernelpde.problem import (
     linearize,
 )
 from kernelpde.solution import Solution
-
-_CHUNK = 1024
-"""Number of functionals conditioned at a time."""
 
 _COMPRESS_ABOVE = 2
 """Number of functionals per row above which inducing functionals pay off."""
@@ -73,7 +75,7 @@ class ConditionedGP:
         """Mean of (residual / noise)² for each condition with noise."""
         system = self._system
         residuals = np.asarray(system.rhs - self._linear_solution.row_values)
-        squares = residuals**2 / np.maximum(np.asarray(system.variance), 1e-300)
+        squares = residuals**2 / np.maximum(np.asarray(system.variance), TINY)
         bounds = pairwise(np.cumsum([0, *map(len, system.stacks)]))
         return {
             condition.name: float(np.mean(squares[start:stop]))
@@ -139,7 +141,7 @@ class ConditionedGP:
         )
         variances = [
             compressed_variance(prior, compressed, chunk)
-            for chunk in _split_functionals(functionals, 4 * _CHUNK)
+            for chunk in _split_functionals(functionals, 4 * CHUNK)
         ]
         explained, remainder = (
             np.concatenate(columns)[:count] for columns in zip(*variances, strict=True)
@@ -162,14 +164,15 @@ class ConditionedGP:
         prior = self.solution.problem.prior
         probe = functionals[to_array(np.linspace(0, count - 1, _PROBE_SIZE).astype(int))]
         prior_std = jnp.sqrt(gram_diagonal(prior, [probe]))
-        smallest = float(np.quantile(np.asarray(self._unit_std(probe) / prior_std), 0.05))
-        tolerance = (0.3 * _MAX_RELATIVE_ERROR * smallest) ** 2
+        smallest = float(np.min(np.asarray(self._unit_std(probe) / prior_std)))
+        # Functionals that are no candidates have larger remainders.
+        tolerance = (_MAX_RELATIVE_ERROR * smallest) ** 2 / 10
         return select_inducing(prior, functionals, self.size // 3, tolerance)
 
     def _unit_std(self, functionals: Functionals) -> Float[Array, " n"]:
         """Return exact standard deviations for amplitude 1."""
         chunks = (
-            [functionals] if functionals.num_nodes > 1 else _split_functionals(functionals, _CHUNK)
+            [functionals] if functionals.num_nodes > 1 else _split_functionals(functionals, CHUNK)
         )
         variances = [
             _posterior_variance(

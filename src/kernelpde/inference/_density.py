@@ -30,6 +30,7 @@ from kernelpde.inference._conditioned import condition_on, parameter_functional
 from kernelpde.learning import LearningResult, ThetaMap, data_conditions
 from kernelpde.linear_solvers import Dense, DenseState
 from kernelpde.nonlinear import (
+    MAX_STEPS,
     Discretization,
     SolveInputs,
     default_solver,
@@ -45,9 +46,6 @@ from kernelpde.problem import (
 )
 from kernelpde.results import is_converged
 from kernelpde.solution import Solution
-
-_MAX_STEPS = 50
-"""Maximum number of steps of the inner iteration. The density is 0 where it does not converge."""
 
 
 class LogDensity(eqx.Module):
@@ -123,7 +121,7 @@ class LogDensity(eqx.Module):
         discrete = replace(problem.at_points(point_sets), prior=prior)
         inputs = SolveInputs(discrete, self.discretization.solver_state)
         solver = default_solver(None)
-        state, jet_values, _ = solve_implicitly(inputs, solver, self.start, _MAX_STEPS)
+        state, jet_values, _ = solve_implicitly(inputs, solver, self.start, MAX_STEPS)
         system = discrete.linearize(jet_values)
         nugget = self.discretization.solver_state.solver.nugget
         value = log_data_density(prior, system, nugget, self.data_condition_indices)

@@ -3,8 +3,7 @@
 import numpy as np
 from jaxtyping import Float
 
-_BISECTIONS = 60
-"""Number of bisections of the interval that contains a quantile: enough for full precision."""
+from kernelpde.arrays import TINY
 
 
 def mixture_moments(
@@ -31,9 +30,11 @@ def mixture_quantile(
     low, high = quantiles.min(axis=0), quantiles.max(axis=0)
     if len(weights) == 1:
         return np.asarray(low)
-    safe = np.maximum(stds, 1e-300)
-    for _ in range(_BISECTIONS):
-        middle = 0.5 * (low + high)
+    safe = np.maximum(stds, TINY)
+    middle = 0.5 * (low + high)
+    # Until no number lies between the bounds.
+    while np.any((low < middle) & (middle < high)):
         is_lower = np.tensordot(weights, ndtr((middle - means) / safe), 1) < level
         low, high = np.where(is_lower, middle, low), np.where(is_lower, high, middle)
-    return np.asarray(0.5 * (low + high))
+        middle = 0.5 * (low + high)
+    return np.asarray(middle)

@@ -22,9 +22,6 @@ _MAX_R_HAT, _MIN_ESS_PER_CHAIN = 1.01, 100
 """Limits of R-hat and of the effective sample size per chain for converged chains, from Vehtari,
 Gelman, Simpson, Carpenter and Bürkner (2021)."""
 
-_QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
-"""Levels at which draws are compared with the Gaussian approximation."""
-
 _MAX_DISCREPANCY = 0.25
 """Largest difference of quantiles without a warning, in standard deviations."""
 
@@ -88,13 +85,14 @@ class Samples:
     def laplace_discrepancy(self) -> dict[str, float]:
         """Largest difference of quantiles between draws and Gaussian approximation, by name.
 
-        In standard deviations of the approximation, over five levels from 5% to 95%.
+        In standard deviations of the approximation, over ten levels from 5% to 95%.
         """
         x = np.asarray(self.positions).reshape(-1, len(self.density.names))
         scores = (x - np.asarray(self.density.mode)) / np.sqrt(np.diag(self.density.covariance))
         from scipy.special import ndtri
 
-        differences = np.quantile(scores, _QUANTILES, axis=0) - ndtri(_QUANTILES)[:, None]
+        levels = _levels(10)
+        differences = np.quantile(scores, levels, axis=0) - ndtri(levels)[:, None]
         return dict(zip(self.density.names, np.abs(differences).max(0).tolist(), strict=True))
 
     @property
@@ -143,7 +141,7 @@ class Samples:
 
     def plot(self) -> "Figure":
         """Plot histograms with the Gaussian approximation, and the traces of the chains."""
-        density, levels = self.density, np.linspace(1e-3, 1 - 1e-3, 400)
+        density, levels = self.density, _levels(400)
         stds = np.sqrt(np.diag(np.asarray(density.covariance)))
         quantiles = {}
         from scipy.special import ndtri
@@ -173,3 +171,8 @@ class Samples:
                 f"{high:10.4g} {self.r_hat[name]:6.3f} {ess:9d}"
             )
         return "\n".join([*lines, self.warnings] if self.warnings else lines)
+
+
+def _levels(count: int) -> Float[np.ndarray, " n"]:
+    """Return evenly spaced probability levels."""
+    return (np.arange(count) + 0.5) / count

@@ -22,6 +22,9 @@ _TARGET_ACCEPTANCE = 0.95
 """Acceptance rate to which the step size is adapted. For a curved density, 0.8 gives a third of the
 effective sample size at the same cost."""
 
+_PRIOR_DRAWS = 5
+"""Number of draws that the Laplace covariance counts for, as in Stan. Not measured."""
+
 _DRAWS_PER_CALL = 10
 """Number of draws between two progress records."""
 
@@ -167,7 +170,7 @@ class _Sampler:
 def _shrunk_covariance_root(density: LogDensity, root: Array, draws: list[np.ndarray]) -> Array:
     """Return a root of the sample covariance, shrunk towards the Laplace covariance."""
     offsets = np.concatenate(draws) @ np.asarray(root).T
-    shrinkage = 5.0 / (len(offsets) + 5.0)
+    shrinkage = _PRIOR_DRAWS / (len(offsets) + _PRIOR_DRAWS)
     covariance = np.cov(offsets.T).reshape(root.shape)
     covariance = (1 - shrinkage) * covariance + shrinkage * np.asarray(density.covariance)
     return to_array(np.linalg.cholesky(covariance))

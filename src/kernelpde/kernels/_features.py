@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from kernelpde.arrays import Numbers
+from kernelpde.arrays import Numbers, agree
 from kernelpde.checking import check_callable
 from kernelpde.errors import InputError
 from kernelpde.kernels._function import differentiate
@@ -61,7 +61,7 @@ class FeatureKernel(AbstractKernel):
             if period is None:
                 continue
             shifted = np.asarray(jax.vmap(self._stacked)(jnp.asarray(points).at[:, i].add(period)))
-            if not np.allclose(values, shifted, rtol=1e-6, atol=1e-9 * np.nanmax(np.abs(values))):
+            if not agree(values, shifted):
                 raise InputError(
                     f"FeatureKernel: the domain has the period {period:g} in coordinate {i}, but φ "
                     f"does not: φ({_format_row(points[0])}) = {_format_row(values[0])}, and one "

@@ -23,6 +23,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
+from kernelpde.arrays import FLOAT_BYTES
 from kernelpde.kernels._function import nested_partials
 from kernelpde.kernels._kernel import AbstractKernel, Coordinates, NonstationarySplit, Partials
 from kernelpde.kernels._multiindex import OrderPair
@@ -37,6 +38,7 @@ from kernelpde.kernels._operators import (
 )
 from kernelpde.kernels._optional import add_optional
 from kernelpde.kernels._tiles import map_tiles, pad_rows, split_rows
+from kernelpde.memory import CACHE_BYTES, LIVE_ARRAYS
 
 Slopes: TypeAlias = Callable[[], tuple[list[Element], list[Element]]]
 """A function that returns ∂k/∂pᵢ and ∂k/∂qᵢ."""
@@ -46,9 +48,6 @@ Pairing: TypeAlias = Callable[
     tuple[Element, Slopes],
 ]
 """k(x, y, p, q) for numbers or elements of the operators' algebra, with its slopes."""
-
-_PAIRS_PER_TILE = 2**17
-"""Pairs of points in a tile, chosen so that its temporaries stay in the cache."""
 
 
 class AbstractNonstationary(AbstractKernel):
@@ -173,7 +172,7 @@ def _plain_product(pair_function, left, right, vector, *, cache_intermediates):
 
 
 def _num_tiles(left: OperatorValues, right: OperatorValues) -> int:
-    return max(1, -(-len(left) * len(right) // _PAIRS_PER_TILE))
+    return max(1, -(-len(left) * len(right) * LIVE_ARRAYS * FLOAT_BYTES // CACHE_BYTES))
 
 
 def _without_parameters(tangent: OperatorValues) -> OperatorValues:

@@ -5,6 +5,7 @@ state, and the state computes solutions; see `AbstractLinearSolver`. They solve 
 problem of each Gauss-Newton step of the paper. Import the names below, never from submodules.
 """
 
+from kernelpde.linear_solvers._choice import MAX_DENSE_ROWS as MAX_DENSE_ROWS
 from kernelpde.linear_solvers._choice import Automatic as Automatic
 from kernelpde.linear_solvers._choice import LinearSolver as LinearSolver
 from kernelpde.linear_solvers._choice import SolverChoice as SolverChoice
@@ -35,6 +36,8 @@ from kernelpde.linear_solvers._low_rank import LowRankState as LowRankState
 from kernelpde.linear_solvers._metric import ScaledCoordinates as ScaledCoordinates
 from kernelpde.linear_solvers._nugget import DEFAULT_NUGGET as DEFAULT_NUGGET
 from kernelpde.linear_solvers._nugget import LEARNING_NUGGET as LEARNING_NUGGET
+from kernelpde.linear_solvers._nugget import MAX_NUGGET as MAX_NUGGET
+from kernelpde.linear_solvers._nugget import MIN_NUGGET as MIN_NUGGET
 from kernelpde.linear_solvers._ordering import Level as Level
 from kernelpde.linear_solvers._ordering import levels as levels
 from kernelpde.linear_solvers._protocol import AbstractLinearSolution as AbstractLinearSolution

@@ -10,16 +10,18 @@ from jax.sharding import Mesh
 from kernelpde.checking import check_integer
 from kernelpde.errors import InputError, RankError
 from kernelpde.functionals import flatten_mesh
-from kernelpde.linear_solvers._cost import dense_cost, format_duration, low_rank_cost
+from kernelpde.linear_solvers._cost import (
+    MAX_STORED_ROWS,
+    dense_cost,
+    format_duration,
+    low_rank_cost,
+)
 from kernelpde.linear_solvers._dense import Dense, DenseState
 from kernelpde.linear_solvers._low_rank import MIN_ROWS_PER_FUNCTIONAL, LowRank, LowRankState
 from kernelpde.linear_solvers._nugget import DEFAULT_NUGGET, MAX_NUGGET
 from kernelpde.linear_solvers._protocol import AbstractLinearSolver, AbstractLinearSolverState
 from kernelpde.linear_solvers._sparse import Sparse
 from kernelpde.problem import DiscreteProblem
-
-DENSE_ROWS = 6000
-"""Number of rows up to which the rank is not computed: a dense factorization takes seconds."""
 
 MAX_DENSE_ROWS = 12_000
 """Number of rows up to which a dense factorization takes at most a minute."""
@@ -53,7 +55,7 @@ class Automatic(AbstractLinearSolver):
     max_nugget: float = MAX_NUGGET
     refinement_sweeps: int = eqx.field(static=True, default=2)
     mesh: Mesh | None = eqx.field(static=True, default=None, repr=False, converter=flatten_mesh)
-    dense_rows: int = eqx.field(static=True, default=DENSE_ROWS, repr=False)
+    dense_rows: int = eqx.field(static=True, default=MAX_STORED_ROWS, repr=False)
     max_dense_rows: int = eqx.field(static=True, default=MAX_DENSE_ROWS, repr=False)
 
     def __check_init__(self):
@@ -121,7 +123,7 @@ class SolverChoice:
 
 def describe_automatic(num_rows: int) -> str:
     """Describe the solvers that `Automatic` selects for a number of rows."""
-    if num_rows <= DENSE_ROWS:
+    if num_rows <= MAX_STORED_ROWS:
         return "dense"
     fallback = "sparse" if num_rows > MAX_DENSE_ROWS else "dense"
     rank = min(num_rows // MIN_ROWS_PER_FUNCTIONAL, LowRank().max_rank)
@@ -158,7 +160,7 @@ def choose_solver(
     state, detail = solver.select(problem, learning=learning, needs=needs)
     state.check_size(num_rows, learning=learning)
     message = state.describe(num_rows) + (f", {detail}." if detail else ".")
-    if num_rows <= DENSE_ROWS:
+    if num_rows <= MAX_STORED_ROWS:
         return SolverChoice(state, message)
     num_devices = 1 if solver.mesh is None or state.forms_matrix else solver.mesh.size
     seconds = state.cost(num_rows, learning=learning).seconds(num_devices, learning=learning)

@@ -7,12 +7,14 @@ from functools import cache
 
 import numpy as np
 
+from kernelpde.arrays import FLOAT_BYTES
 from kernelpde.memory import usable_bytes
 
 MAX_STORED_ROWS = 6000
 """Number of rows up to which the Gram matrix is stored beside its factor. Products with it then do
 not evaluate the kernel again: their programs compile in a tenth of the time, for twice the memory.
-At half of it learning 4000 rows compiles for a minute longer. At double 12,000 rows need 6 GB."""
+At half of it learning 4000 rows compiles for a minute longer. At double 12,000 rows need 6 GB. The
+rank of smaller systems is not computed, since their dense factorization takes seconds."""
 
 _STORED_SOLVE_MATRICES, _STORED_LEARN_MATRICES = 3.6, 5.4
 """Matrices of the full size alive at once in `solve` and in `learn`, if the Gram matrix is stored;
@@ -60,18 +62,18 @@ def dense_cost(num_rows: int, *, learning: bool) -> Cost:
         matrices = _STORED_LEARN_MATRICES if learning else _STORED_SOLVE_MATRICES
     else:
         matrices = _LEARN_MATRICES if learning else _SOLVE_MATRICES
-    return Cost(0.5 * num_rows**3, matrices * 8.0 * num_rows**2)
+    return Cost(0.5 * num_rows**3, matrices * FLOAT_BYTES * num_rows**2)
 
 
 def low_rank_cost(num_rows: int, rank: int) -> Cost:
     """Return the cost of a step with inducing functionals."""
-    return Cost(4.0 * num_rows * rank**2, _LOW_RANK_MATRICES * 8.0 * rank**2)
+    return Cost(4.0 * num_rows * rank**2, _LOW_RANK_MATRICES * FLOAT_BYTES * rank**2)
 
 
 def max_dense_rows(*, learning: bool) -> int:
     """Return the number of rows whose matrix fits into the memory of this machine."""
     matrices = _LEARN_MATRICES if learning else _SOLVE_MATRICES
-    num_rows = int((usable_bytes() / (8.0 * matrices)) ** 0.5)
+    num_rows = int((usable_bytes() / (FLOAT_BYTES * matrices)) ** 0.5)
     if num_rows > MAX_STORED_ROWS:
         return num_rows
     return int((usable_bytes() / dense_cost(1, learning=learning).bytes) ** 0.5)

@@ -15,6 +15,7 @@ from kernelpde.linear_solvers._cholesky import (
     solve_transposed,
     solve_triangular,
 )
+from kernelpde.linear_solvers._nugget import MIN_NUGGET
 from kernelpde.results import RESULTS, is_any, select_result
 
 Product: TypeAlias = Callable[[Float[Array, " M"]], Float[Array, " M"]]
@@ -56,7 +57,7 @@ def factorize(
 
     def escalate(state):
         # The failed attempt still contains the matrix, so no copy is stored.
-        raised = jnp.minimum(jnp.maximum(10.0 * state[0], 1e-15), max_nugget)
+        raised = jnp.minimum(jnp.maximum(10.0 * state[0], MIN_NUGGET), max_nugget)
         return raised, *cholesky(restore_matrix(state[1], diagonal + raised * scale))
 
     start = jnp.asarray(nugget, dtype=matrix.dtype)

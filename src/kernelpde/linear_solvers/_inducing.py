@@ -12,8 +12,10 @@ from kernelpde.functionals import Functionals, Prior, gram, gram_diagonal
 from kernelpde.linear_solvers._cholesky import pivoted_cholesky
 from kernelpde.problem import DiscreteProblem
 
-_SAMPLE_SIZES = (1024, 2048, 4096, 8192)
-"""Numbers of functionals in a sample. The next size is used if the rank is a large fraction."""
+_MIN_SAMPLE_SIZE = 1024
+"""Number of functionals in the first sample, doubled up to eight times where the rank is a large
+fraction of it. Half of it often costs a second sample, double the work of the first. Not measured.
+"""
 
 _MIN_SAMPLES_PER_RANK = 4
 """Ratio of sample size and rank from which the rank of the sample is accepted."""
@@ -58,7 +60,7 @@ def select_inducing(
     """
     total = sum(len(c.point_set.points) * len(c.terms) for c in problem.conditions)
     inducing = None
-    for size in _SAMPLE_SIZES:
+    for size in (_MIN_SAMPLE_SIZE << doublings for doublings in range(4)):
         candidates = _sample(problem, size)
         inducing = _select_from(problem.prior, candidates, tolerance, max_rank)
         is_large_enough = inducing.rank * _MIN_SAMPLES_PER_RANK <= size or size >= total

@@ -21,11 +21,7 @@ from kernelpde.linear_solvers._factor import map_groups, small_factor, small_gra
 from kernelpde.linear_solvers._metric import ScaledCoordinates
 from kernelpde.linear_solvers._supernodes import split_cells
 from kernelpde.linear_solvers._trees import make_tree, neighbors_within
-from kernelpde.linear_solvers._zero_rows import pad_indices
-
-_NEIGHBOR_MULTIPLE = 64
-"""Numbers of neighbors are padded to multiples of this number, which limits the number of compiled
-programs."""
+from kernelpde.linear_solvers._zero_rows import PADDING_MULTIPLE, pad_indices
 
 
 class NeighborGroups(eqx.Module):
@@ -64,7 +60,7 @@ def group_neighbors(
         neighbors_within(tree, locations, scaled[group], support_radius) for group in groups
     ]
     size = max(1, *map(len, neighbors))
-    size += -size % _NEIGHBOR_MULTIPLE
+    size += -size % PADDING_MULTIPLE
     return NeighborGroups(
         to_array(pad_indices(groups, max(map(len, groups)), len(points))),
         to_array(pad_indices(neighbors, size, len(locations))),

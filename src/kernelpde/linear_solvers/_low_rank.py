@@ -45,7 +45,7 @@ from kernelpde.linear_solvers._cost import Cost, low_rank_cost
 from kernelpde.linear_solvers._dense_factor import DenseFactor, factorize
 from kernelpde.linear_solvers._inducing import InducingFunctionals, select_inducing
 from kernelpde.linear_solvers._leave_one_out import LowRankLeaveOneOut
-from kernelpde.linear_solvers._nugget import DEFAULT_NUGGET, MAX_NUGGET
+from kernelpde.linear_solvers._nugget import DEFAULT_NUGGET, MAX_NUGGET, MIN_NUGGET
 from kernelpde.linear_solvers._nystrom import LowRankFactors, NystromFactor
 from kernelpde.linear_solvers._products import CrossCovariance, diagonal_and_shift
 from kernelpde.linear_solvers._protocol import (
@@ -55,18 +55,13 @@ from kernelpde.linear_solvers._protocol import (
     Coefficients,
     split_tangents,
 )
+from kernelpde.linear_solvers._zero_rows import PADDING_MULTIPLE
 from kernelpde.problem import Conditions, DiscreteProblem, LinearSystem
 from kernelpde.results import RESULTS, select_result
 
 MIN_ROWS_PER_FUNCTIONAL = 10
 """Minimum number of rows per inducing functional. With fewer rows, rounding errors dominate the
 derivative of the low-rank solution."""
-
-_RANK_MULTIPLE = 64
-"""Ranks are padded to multiples of this number, which limits the number of compiled programs."""
-
-_MIN_NUGGET = 1e-15
-"""Initial nugget of K_ΨΨ, which is raised only if the factorization fails."""
 
 _TOLERANCE_FRACTION = 1e-3
 """Default tolerance as a fraction of the nugget, so that the nugget dominates the error."""
@@ -113,7 +108,7 @@ class LowRank(AbstractLinearSolver):
     def select_inducing(self, problem: DiscreteProblem) -> InducingFunctionals:
         """Select inducing functionals, at most `max_rank`."""
         tolerance = _TOLERANCE_FRACTION * self.nugget if self.tolerance is None else self.tolerance
-        return select_inducing(problem, max(float(tolerance), _MIN_NUGGET), self.max_rank)
+        return select_inducing(problem, max(float(tolerance), MIN_NUGGET), self.max_rank)
 
     def init(self, problem: DiscreteProblem) -> "LowRankState":
         inducing = self.select_inducing(problem)
@@ -228,7 +223,7 @@ class LowRankState(AbstractLinearSolverState[LowRank]):
         """Pad inducing functionals."""
         functionals, terms = inducing.functionals, inducing.functionals.terms
         # NumPy keeps the arrays concrete inside transformations.
-        widths = ((0, -inducing.rank % _RANK_MULTIPLE), (0, 0))
+        widths = ((0, -inducing.rank % PADDING_MULTIPLE), (0, 0))
         stack = StackedFunctionals(
             to_array(np.pad(functionals.points, widths, mode="edge")),
             to_array(np.pad(functionals.coefficients, widths)[:, None]),
@@ -360,4 +355,4 @@ def _(primals, tangents):
 def _factor_inducing(matrix: Float[Array, "r r"], max_nugget: float) -> DenseFactor:
     """Factor K_ΨΨ = RᵀR, with ones on the diagonal for zero functionals."""
     padding = (jnp.diagonal(matrix) == 0).astype(matrix.dtype)
-    return factorize(matrix, padding, _MIN_NUGGET, max_nugget)
+    return factorize(matrix, padding, MIN_NUGGET, max_nugget)

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 from jax.sharding import Mesh
 from jaxtyping import Array, Float, PyTree
 
+from kernelpde.arrays import FLOAT_BYTES
 from kernelpde.functionals import (
     Functionals,
     Prior,
@@ -21,13 +22,11 @@ from kernelpde.functionals import (
     sum_groups,
 )
 from kernelpde.linear_solvers._dense_factor import DenseFactor
+from kernelpde.memory import CACHE_BYTES
 
 _Sum = TypeVar("_Sum", bound=PyTree)
 
 _Chunks: TypeAlias = tuple[Functionals, tuple[Float[Array, "_ _ _"], ...]]
-
-_CHUNK_BYTES = 2**25
-"""Bytes of K_ΦΨ that are formed at a time."""
 
 
 class LowRankFactors(eqx.Module):
@@ -175,7 +174,7 @@ class NystromFactor(eqx.Module):
     def _split(self, batch: Functionals, row_arrays: tuple[Float[Array, " n"], ...]) -> _Chunks:
         """Split rows and their arrays into groups of chunks of equal size, padded with zeros."""
         count, groups = len(batch), num_groups(self.mesh)
-        max_rows = max(1, min(count, _CHUNK_BYTES // (8 * len(self.inducing))))
+        max_rows = max(1, min(count, 4 * CACHE_BYTES // (FLOAT_BYTES * len(self.inducing))))
         num_chunks = -(-count // max_rows)
         num_chunks += -num_chunks % groups
         size = -(-count // num_chunks)

@@ -14,9 +14,6 @@ from jaxtyping import Float, Int
 
 from kernelpde.linear_solvers._trees import make_tree
 
-_RADIUS_FACTOR = 2**-0.5
-"""Ratio of the radii of consecutive levels."""
-
 _LAST_RADIUS = 0.7
 """Radius below which all remaining points form the last level, in units of the grid spacing."""
 
@@ -52,7 +49,7 @@ def levels(points: Float[np.ndarray, "N d"], num_first: int, spacing: float) -> 
     ordered = [first]
     rng = np.random.default_rng(0)
     while remaining.size:
-        radius *= _RADIUS_FACTOR
+        radius *= np.sqrt(0.5)  # levels double in size in the plane
         if radius < _LAST_RADIUS * spacing:
             yield Level(remaining, _third_neighbor_distance(points, points[remaining]))
             return

@@ -3,6 +3,7 @@
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from kernelpde.arrays import TINY
 from kernelpde.functionals import Prior, StackedFunctionals, Term
 from kernelpde.linear_solvers._local import LocalExpansion, NeighborGroups
 from kernelpde.linear_solvers._protocol import AbstractLinearSolution, Coefficients, Neighbors
@@ -55,7 +56,7 @@ class SparseSolution(AbstractLinearSolution):
         # eigenvalue from above.
         scaled = self.weights**2 * (self.diagonal + self.diagonal_shift)
         return jnp.sum(scaled) / jnp.maximum(
-            self.norm_squared + jnp.sum(self.weights**2 * self.diagonal_shift), 1e-300
+            self.norm_squared + jnp.sum(self.weights**2 * self.diagonal_shift), TINY
         )
 
     def jet_values(self, prior: Prior, system: LinearSystem) -> tuple[Float[Array, "_ _"], ...]:

@@ -14,9 +14,11 @@ import numpy as np
 from jax.sharding import Mesh
 from jaxtyping import Array, Float, Int
 
+from kernelpde.arrays import FLOAT_BYTES
 from kernelpde.linear_solvers._ordering import Level
 from kernelpde.linear_solvers._trees import make_tree, nearest_distances
 from kernelpde.linear_solvers._zero_rows import pad_indices
+from kernelpde.memory import CACHE_BYTES
 
 _MAX_COLUMNS = 32
 """Maximum number of columns of a supernode."""
@@ -25,8 +27,9 @@ _MAX_SIZES, _MIN_SUPERNODES_PER_SIZE = 6, 150
 """Maximum number of padded sizes of supernodes, and minimum number of supernodes of each size.
 Every size has to be compiled."""
 
-_BATCH_SIZES = ((512, 16), (1100, 4), (np.inf, 1))
-"""Pairs of a maximum number of rows and the number of such supernodes to eliminate at a time."""
+_MAX_BATCH = 16
+"""Maximum number of supernodes that are eliminated at a time. More of them are padding where few
+are independent, fewer make small factorizations wait for each other. Not measured."""
 
 
 @dataclass(frozen=True)
@@ -51,9 +54,6 @@ class _Cell:
         center = points[members].mean(0)
         width = np.sqrt(((points[members] - center) ** 2).sum(1).max())
         return _Cell(members, center, float(width))
-
-
-_EMPTY = _Supernode(0, np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
 
 
 class Supernodes(eqx.Module):
@@ -100,7 +100,7 @@ class Pattern(eqx.Module):
     def bytes(self) -> float:
         """Memory of a factor with this pattern."""
         return sum(
-            8.0 * batch.columns.size * (batch.width + batch.columns.shape[-1])
+            FLOAT_BYTES * batch.columns.size * (batch.width + batch.columns.shape[-1])
             for batch in self.batches
         )
 
@@ -196,8 +196,11 @@ def _pack(supernodes: list[_Supernode], padding_index: int, mesh: Mesh | None) -
     times = np.array([node.time for node in supernodes])
     steps: list[tuple[int, int, int]] = []
     batches = []
+    none = np.zeros(0, dtype=np.int64)
+    empty = _Supernode(0, none, none)
     for kind, size in enumerate(sizes):
-        batch_size = next(count for max_rows, count in _BATCH_SIZES if size <= max_rows)
+        # The small matrices that are factored at a time use a few caches.
+        batch_size = max(1, min(_MAX_BATCH, 4 * CACHE_BYTES // (FLOAT_BYTES * size**2)))
         members = np.flatnonzero(kinds == kind)
         members = members[np.argsort(times[members], kind="stable")]
         padded: list[_Supernode] = []
@@ -205,7 +208,7 @@ def _pack(supernodes: list[_Supernode], padding_index: int, mesh: Mesh | None) -
             for start in range(0, len(simultaneous), batch_size):
                 chunk = [supernodes[n] for n in simultaneous[start : start + batch_size]]
                 steps.append((chunk[0].time, kind, len(padded) // batch_size))
-                padded += chunk + [_EMPTY] * (batch_size - len(chunk))
+                padded += chunk + [empty] * (batch_size - len(chunk))
         columns = pad_indices([node.columns for node in padded], _MAX_COLUMNS, padding_index)
         rows = pad_indices([node.rows for node in padded], size, padding_index)
         batches.append(

@@ -8,6 +8,10 @@ from jaxtyping import Int
 
 from kernelpde.functionals import Functionals
 
+PADDING_MULTIPLE = 64
+"""Ranks and numbers of neighbors are padded to multiples of it, which limits the number of compiled
+programs. Half of it compiles more programs, double pads more rows. Not measured."""
+
 
 def pad_functionals(functionals: Functionals, extra: int) -> Functionals:
     """Append `extra` zero functionals at the last point."""

@@ -10,6 +10,7 @@ from kernelpde.nonlinear._discretization import Points as Points
 from kernelpde.nonlinear._discretization import SolveInputs as SolveInputs
 from kernelpde.nonlinear._discretization import discretize as discretize
 from kernelpde.nonlinear._discretization import discretize_at as discretize_at
+from kernelpde.nonlinear._solvers import MAX_STEPS as MAX_STEPS
 from kernelpde.nonlinear._solvers import AbstractNonlinearSolver as AbstractNonlinearSolver
 from kernelpde.nonlinear._solvers import GaussNewton as GaussNewton
 from kernelpde.nonlinear._solvers import LevenbergMarquardt as LevenbergMarquardt

@@ -26,6 +26,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
+from kernelpde.arrays import TINY
 from kernelpde.checking import check_integer, check_real
 from kernelpde.compiling import compiled
 from kernelpde.nonlinear._discretization import SolveInputs
@@ -45,6 +46,10 @@ from kernelpde.nonlinear._step import (
 from kernelpde.results import RESULTS, is_any, is_converged, select_result
 
 _EPSILON = float(np.finfo(float).eps)
+
+MAX_STEPS = 50
+"""Default for the maximum number of Gauss-Newton steps. Solves that converge need 3 to 30, and half
+of it ends the slowest of them. Double only delays the end of those that do not converge."""
 
 _MAX_STEPS_WITHOUT_PROGRESS = 12
 """Number of steps without a new smallest objective that ends an iteration. It leaves six damped
@@ -277,7 +282,7 @@ def _evaluate_step(state: IterationState, step: DampedStep, residuals: Residuals
         predicted_decrease=predicted,
         rounding=rounding,
         change=max_relative_change(old.jet_values, new.jet_values),
-        misfit_fraction=jnp.sqrt(misfits[2] / jnp.maximum(misfits[1], 1e-300)),
+        misfit_fraction=jnp.sqrt(misfits[2] / jnp.maximum(misfits[1], TINY)),
         nugget=step.nugget,
         condition_number=step.condition_number,
         finite=finite,

@@ -8,19 +8,15 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from kernelpde.arrays import to_array
+from kernelpde.arrays import TINY, to_array
 from kernelpde.compiling import compiled, pointwise
 from kernelpde.functionals import Prior, gram_diagonal, replicate
-from kernelpde.linear_solvers import AbstractLinearSolverState
+from kernelpde.linear_solvers import MIN_NUGGET, AbstractLinearSolverState
 from kernelpde.nonlinear._discretization import SolveInputs
 from kernelpde.problem import Conditions, LinearSystem, PointSet, nonlinear_residual
 
 JetValues = tuple[Float[Array, "_ _"], ...]
 Weights = tuple[Float[Array, "_ _"], ...]
-
-_MIN_NUGGET = 1e-15
-"""Lower bound of the nugget by which the damping is divided, for solvers with a nugget of zero. It
-is a few units of rounding, so that a smaller one changes no matrix."""
 
 
 class Iterate(eqx.Module):
@@ -186,7 +182,7 @@ def _damped_step(
     row_scale = jnp.where(refrozen, diagonal, row_scale)
     nugget = jnp.maximum(solver_state.nugget, jnp.where(refrozen, 0.0, nugget))
     solver_state = eqx.tree_at(lambda state: state.solver.nugget, solver_state, nugget)
-    min_nugget = jnp.maximum(nugget, _MIN_NUGGET)
+    min_nugget = jnp.maximum(nugget, MIN_NUGGET)
     relative = damping / min_nugget
     shrinkage = relative / (1.0 + relative)
     damped = replace(
@@ -215,7 +211,7 @@ def _damped_step(
         refrozen,
         relative,
         row_scale,
-        system.variance + jnp.maximum(solution.nugget, _MIN_NUGGET) * row_scale,
+        system.variance + jnp.maximum(solution.nugget, MIN_NUGGET) * row_scale,
         diagonal,
         solution.nugget,
         solution.condition_number(),
@@ -269,7 +265,7 @@ def _has_noise(points: PointSet) -> Bool[Array, ""]:
 def max_relative_change(old: JetValues, new: JetValues) -> Float[Array, ""]:
     """Return the largest relative change, in root mean square, among nonlinear jet values."""
     ratios = [
-        jnp.sqrt(jnp.sum((n - o) ** 2, axis=0) / jnp.maximum(jnp.sum(n**2, axis=0), 1e-300))
+        jnp.sqrt(jnp.sum((n - o) ** 2, axis=0) / jnp.maximum(jnp.sum(n**2, axis=0), TINY))
         for o, n in zip(old, new, strict=True)
     ]
     return jnp.max(jnp.concatenate([*ratios, jnp.zeros(1)]))

@@ -21,5 +21,6 @@ from kernelpde.plotting._panels import Panel as Panel
 from kernelpde.plotting._panels import draw_charts as draw_charts
 from kernelpde.plotting._panels import draw_panels as draw_panels
 from kernelpde.plotting._samples import plot_samples as plot_samples
+from kernelpde.plotting._style import BAND_WIDTH as BAND_WIDTH
 from kernelpde.plotting._style import import_pyplot as import_pyplot
 from kernelpde.plotting._style import label_with_unit as label_with_unit

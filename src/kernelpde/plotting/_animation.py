@@ -76,9 +76,9 @@ class Animation:
         if target.suffix == ".mp4" and not FFMpegWriter.isAvailable():
             raise InputError("animate: an MP4 needs ffmpeg, which is not installed; write a .gif.")
         count = len(self.fields)
-        with styled_figure(1, count, 4.2 * count, 3.2) as (figure, axes):
+        with styled_figure(1, count) as (figure, axes):
             updates = [self._draw_panel(axes[i], name) for i, name in enumerate(self.fields)]
-            title = figure.suptitle("", fontsize=10)
+            title = figure.suptitle(" ")
 
             def draw_frame(frame: int) -> "list[Artist]":
                 title.set_text(f"{self.time} = {self.times[frame]:.3g}")
@@ -106,14 +106,14 @@ class Animation:
     def _draw_line(self, axis: "Axes", name: str, low: float, high: float) -> "_FrameUpdate":
         frames, references = self.fields[name], self.references.get(name)
         (abscissa,) = self.grids[0].axes.values()
-        margin = 0.05 * (high - low or 1.0)
-        (line,) = axis.plot([], [], color=COLORS[0], lw=1.6, label=name)
-        (dashed,) = axis.plot([], [], "--", color="0.25", lw=1.2, label="reference")
-        axis.set(xlim=(abscissa[0], abscissa[-1]), ylim=(low - margin, high + margin))
+        (line,) = axis.plot([], [], color=COLORS[0], label=name)
+        (dashed,) = axis.plot([], [], "--", color="0.25", label="reference")
+        axis.update_datalim([(abscissa[0], low), (abscissa[-1], high)])
+        axis.autoscale_view()
         axis.set_ylabel(label_with_unit(name, self.units))
-        axis.grid(alpha=0.3)
+        axis.grid()
         if references is not None:
-            axis.legend(fontsize=8, loc="upper right")
+            axis.legend(loc="upper right")
 
         def update(frame: int) -> "Artist":
             (abscissa,) = self.grids[frame].axes.values()
@@ -130,7 +130,7 @@ class Animation:
         mesh = axis.pcolormesh(
             x_values, y_values, frames[0], shading="nearest", **color_limits(low, high)
         )
-        axis.figure.colorbar(mesh, ax=axis, shrink=0.9, label=label_with_unit(name, self.units))
+        axis.figure.colorbar(mesh, ax=axis, label=label_with_unit(name, self.units))
         axis.set_ylabel(label_with_unit(y_name, self.units))
         axis.set_aspect("auto" if aspect_ratio(self.grids[0]) is None else "equal")
 

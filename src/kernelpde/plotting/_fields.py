@@ -9,18 +9,23 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from kernelpde.arrays import TINY
 from kernelpde.checking import check_callable, check_mapping
 from kernelpde.errors import InputError
 from kernelpde.geometry import AbstractRegion, Grid
 from kernelpde.kernels import find_gibbs
 from kernelpde.plotting._panels import Panel, draw_panels
-from kernelpde.plotting._style import label_with_unit
+from kernelpde.plotting._style import BAND_WIDTH, label_with_unit
 from kernelpde.problem import Problem, field_names, problem_grid
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 PointFunction = Callable[[np.ndarray], np.ndarray]
+
+_LAYER = 0.05
+"""Distance from a slice, relative to the extent of the points, up to which points are marked. Of
+300 points in a cube half of it marks 15 and double 60."""
 
 
 @runtime_checkable
@@ -123,7 +128,7 @@ def _field_panels(
             grid.to_grid(to_real(values)),
             label=label_with_unit(label, units),
             overlay=overlay,
-            band=grid.to_grid(1.96 * std) if is_line and std is not None else None,
+            band=grid.to_grid(BAND_WIDTH * std) if is_line and std is not None else None,
             points=markers,
         )
     ]
@@ -190,7 +195,7 @@ def _near_grid(points: Mapping[str, np.ndarray], grid: Grid) -> dict[str, np.nda
     for condition, layer in points.items():
         for name, value in grid.fixed.items():
             coordinate = layer[:, grid.coordinates.index(name)]
-            layer = layer[np.abs(coordinate - value) < 0.05 * max(np.ptp(coordinate), 1e-300)]
+            layer = layer[np.abs(coordinate - value) < _LAYER * max(np.ptp(coordinate), TINY)]
         if len(layer):
             layers[condition] = layer[:, free]
     return layers

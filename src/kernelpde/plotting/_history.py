@@ -6,12 +6,10 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 import numpy as np
 
 from kernelpde.plotting._panels import Chart, Curve, draw_charts
+from kernelpde.plotting._style import COLORS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-_MAX_CURVES = 8
-"""Maximum number of hyperparameter curves: a chart with more is unreadable."""
 
 
 @runtime_checkable
@@ -98,7 +96,8 @@ def _hyperparameter_curves(
                 for component, scalar in _components(label, value, coordinates).items():
                     paths.setdefault(component, []).append((record.step, scalar))
     curves = [Curve(label, *np.array(path, dtype=float).T) for label, path in paths.items()]
-    return curves[:_MAX_CURVES]
+    # Further colors could not be distinguished.
+    return curves[: len(COLORS)]
 
 
 def _components(name: str, value: Any, coordinates: Sequence[str]) -> dict[str, float]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from kernelpde.arrays import TINY
 from kernelpde.errors import InputError
 from kernelpde.geometry import Grid
 from kernelpde.plotting._style import (
@@ -24,6 +25,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Kind = Literal["values", "magnitude", "log"]
+
+_LOG_RANGE = 1e-6
+"""Range of a logarithmic color scale, relative to the largest value. Smaller values are rounding
+errors or zeros. Half and double change the scale by a twentieth."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,22 +68,16 @@ def draw_panels(
     columns = min(len(panels), 4) if len(panels) % 4 == 0 or len(panels) < 4 else 3
     rows = -(-len(panels) // columns)
     # The row height follows the aspect ratio, otherwise a long channel leaves most of it white.
-    # Legends of marked points have three columns below the axes.
-    num_marked = max(len(panel.points) for panel in panels) if len(grid.axes) == 2 else 0
-    height = 1.0 + 2.0 * np.clip(aspect_ratio(grid) or 1.0, 0.4, 1.4) + 0.16 * -(-num_marked // 3)
-    width, height = 3.3 * columns + 0.4, height * rows + (0.2 if grid.fixed else 0.0)
-    with styled_figure(rows, columns, width, height) as (figure, axes):
+    stretch = (1 + 2 * (aspect_ratio(grid) or 1)) / 3
+    with styled_figure(rows, columns, stretch) as (figure, axes):
         draw = _draw_line if len(grid.axes) == 1 else _draw_plane
-        if draw is _draw_plane:
-            # The layout engine does not reserve space for inset color bars.
-            figure.set_layout_engine("constrained", wspace=0.16)
         for index, panel in enumerate(panels):
             draw(axes[index], panel, grid, units or {})
         for axis in axes[len(panels) :]:
             axis.set_axis_off()
         if grid.fixed:
             at = ", ".join(f"{name} = {value:g}" for name, value in grid.fixed.items())
-            figure.suptitle(f"at {at}", fontsize=9)
+            figure.suptitle(f"at {at}")
     return figure
 
 
@@ -91,21 +90,20 @@ def _draw_line(axis: "Axes", panel: Panel, grid: Grid, units: Mapping[str, str])
         axis.fill_between(abscissa, low, high, color=COLORS[0], alpha=0.25, lw=0, label="95%")
     if panel.overlay is not None:
         label, values = panel.overlay
-        axis.plot(abscissa, values, "--", color="0.25", lw=1.2, label=label, zorder=3)
-    axis.plot(abscissa, panel.values, color=COLORS[0], lw=1.6, label=panel.label or None)
+        axis.plot(abscissa, values, "--", color="0.25", label=label, zorder=3)
+    axis.plot(abscissa, panel.values, color=COLORS[0], label=panel.label or None)
     on_axis = {"transform": axis.get_xaxis_transform(), "clip_on": False}
     for index, (label, points) in enumerate(panel.points.items(), start=1):
         x, color = points[:, 0], COLORS[index % len(COLORS)]
         axis.plot(x, np.zeros(len(x)), "|", ms=7, color=color, label=label, **on_axis)
-    axis.grid(alpha=0.3)
+    axis.grid()
     axis.set(title=panel.title, xlabel=label_with_unit(name, units), ylabel=panel.label)
     if panel.overlay is not None or panel.band is not None or panel.points:
-        axis.legend(fontsize=8)
+        axis.legend()
 
 
 def _draw_plane(axis: "Axes", panel: Panel, grid: Grid, units: Mapping[str, str]) -> None:
     from matplotlib.colors import LogNorm
-    from matplotlib.transforms import ScaledTranslation
 
     (x_name, x_values), (y_name, y_values) = grid.axes.items()
     values = np.ma.masked_invalid(panel.values.T)
@@ -113,31 +111,27 @@ def _draw_plane(axis: "Axes", panel: Panel, grid: Grid, units: Mapping[str, str]
     options: dict[str, Any] = {"shading": shading, "rasterized": True}
     low, high = (0.0, 1.0) if values.count() == 0 else (float(values.min()), float(values.max()))
     if panel.kind == "log":
-        top = max(high, 1e-300)
-        options |= {"cmap": "magma", "norm": LogNorm(max(low, 1e-6 * top), top)}
-        values = np.ma.maximum(values, max(low, 1e-6 * top))
+        top = max(high, TINY)
+        bottom = max(low, _LOG_RANGE * top)
+        options |= {"cmap": "magma", "norm": LogNorm(bottom, top)}
+        values = np.ma.maximum(values, bottom)
     elif panel.kind == "magnitude":
         options |= {"cmap": "magma", "vmin": 0.0, "vmax": high}
     else:
         options |= color_limits(low, high)
     mesh = axis.pcolormesh(x_values, y_values, values, **options)
-    # An inset color bar has the height of the axes for every aspect ratio.
-    bar_axis = axis.inset_axes((1.04, 0.0, 0.05, 1.0))
-    bar = axis.figure.colorbar(mesh, cax=bar_axis, label=panel.label)
+    bar = axis.figure.colorbar(mesh, ax=axis, label=panel.label)
     if panel.kind != "log":
         _format_ticks(bar, low, high, panel.label)
     for index, (label, points) in enumerate(panel.points.items()):
-        size = float(np.clip(60 / np.sqrt(max(len(points), 1)), 1.0, 5.0))
+        size = np.clip(60 / np.sqrt(max(len(points), 1)), 1, 5)
         style = {"ms": size, "mew": 0, "color": ("black", *COLORS[1:])[index % len(COLORS)]}
         axis.plot(*points.T, ".", label=label, clip_on=False, **style)
     x_label, y_label = label_with_unit(x_name, units), label_with_unit(y_name, units)
     axis.set(title=panel.title, xlabel=x_label, ylabel=y_label)
     if panel.points:
-        # A fixed distance in inches keeps the legend below the axis label at every height.
-        offset = ScaledTranslation(0.0, -0.42, axis.figure.dpi_scale_trans)
-        position = {"bbox_to_anchor": (0.5, 0.0), "bbox_transform": axis.transAxes + offset}
-        spacing = {"handletextpad": 0.1, "columnspacing": 0.8, "frameon": False}
-        axis.legend(fontsize=7, loc="upper center", ncols=3, markerscale=2, **position, **spacing)
+        position = {"loc": "outside lower left", "frameon": False}
+        axis.figure.legend(ncols=len(panel.points), markerscale=2, **position)
     axis.set_aspect("auto" if aspect_ratio(grid) is None else "equal")
 
 
@@ -190,7 +184,7 @@ class Chart:
 
 def draw_charts(charts: Sequence[Chart]) -> "Figure":
     """Draw charts side by side."""
-    with styled_figure(1, len(charts), 4.2 * len(charts), 3.2) as (figure, axes):
+    with styled_figure(1, len(charts)) as (figure, axes):
         for index, chart in enumerate(charts):
             _draw_chart(axes[index], chart)
     return figure
@@ -206,12 +200,12 @@ def _draw_chart(axis: "Axes", chart: Chart) -> None:
     styles = itertools.cycle(range(len(COLORS)))
     # Secondary curves are drawn first, so that they are in the background.
     for curve in sorted(curves, key=lambda curve: not curve.secondary):
-        style = {"marker": ".", "ls": "", "ms": 3, "color": "0.65"}
+        style: dict[str, Any] = {"marker": ".", "ls": "", "color": "0.65"}
         if not curve.secondary:
             index = next(styles)
-            style = {"marker": MARKERS[index], "ms": 3.5, "lw": 1.3, "color": COLORS[index]}
+            style = {"marker": MARKERS[index], "color": COLORS[index]}
         axis.plot(curve.steps, curve.values, label=curve.name, **style)
-    axis.grid(alpha=0.3)
+    axis.grid()
     axis.set(title=chart.title, xlabel=chart.xlabel)
     if any(curve.name for curve in curves):
-        axis.legend(fontsize=8)
+        axis.legend()

@@ -25,7 +25,7 @@ def plot_samples(
     - `levels`, `quantiles`: probability levels and the quantiles of the Gaussian approximation of
       each unknown at these levels, from which its density is computed.
     """
-    with styled_figure(len(draws), 2, 8, 1.9 * len(draws)) as (figure, axes):
+    with styled_figure(len(draws), 2, stretch=2 / 3) as (figure, axes):
         for row, (name, chains) in enumerate(draws.items()):
             left, right = axes[2 * row : 2 * row + 2]
             left.hist(chains.reshape(-1), bins=40, density=True, color=COLORS[5], label="draws")
@@ -36,6 +36,6 @@ def plot_samples(
             for index, chain in enumerate(chains):
                 right.plot(chain, color=COLORS[index % len(COLORS)], linewidth=0.5)
             right.set(ylabel=name)
-        axes[0].legend(frameon=False, fontsize=8)
+        axes[0].legend()
         axes[-1].set(xlabel="draw, by chain")
     return figure

@@ -22,17 +22,30 @@ COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#00
 MARKERS = "osD^vP*"
 
 _STYLE: Any = {
-    "font.size": 10,
-    "axes.titlesize": 10,
-    "axes.spines.top": False,
     "axes.spines.right": False,
+    "axes.spines.top": False,
+    "axes.titlesize": "medium",
+    "figure.constrained_layout.h_pad": 0.07,
     "figure.dpi": 110,
+    "figure.figsize": (3.7, 3.2),
+    "figure.titlesize": "medium",
+    "grid.alpha": 0.3,
+    "legend.fontsize": "small",
+    "lines.markersize": 3,
     "savefig.dpi": 150,
 }
+"""Style sheet of all plots. The size of a figure is the size of a panel."""
+
+BAND_WIDTH = 1.96
+"""Half width of a band that contains 95% of a Gaussian variable, in standard deviations."""
 
 _CONSTANT = 1e-3
 """Relative variation below which values are plotted as constant: a finer color scale would show
 only errors."""
+
+_MIN_SIDE = 0.05
+"""Fraction of the largest magnitude that values of both signs exceed. Smaller values of one sign
+are errors of a field of the other sign, for which colors about zero waste half of the scale."""
 
 
 def import_pyplot():
@@ -44,15 +57,15 @@ def import_pyplot():
 
 @contextmanager
 def styled_figure(
-    rows: int, columns: int, width: float, height: float
+    rows: int, columns: int, stretch: float = 1.0
 ) -> "Iterator[tuple[Figure, list[Axes]]]":
-    """Make a figure with rows of axes, to draw in the style that all plots share."""
+    """Make a figure of panels of a common size, whose height is multiplied by `stretch`."""
     plt = import_pyplot()
     with plt.rc_context(_STYLE):
-        size = (width, height)
-        figure, axes = plt.subplots(
-            rows, columns, figsize=size, squeeze=False, layout="constrained"
-        )
+        width, height = plt.rcParams["figure.figsize"]
+        size = (columns * width, rows * stretch * height)
+        # Panels that are drawn to scale do not fill their part of a figure; this layout closes up.
+        figure, axes = plt.subplots(rows, columns, figsize=size, squeeze=False, layout="compressed")
         yield figure, list(axes.flat)
 
 
@@ -66,7 +79,7 @@ def color_limits(low: float, high: float) -> dict[str, Any]:
     size = max(-low, high)
     if high - low < _CONSTANT * size:
         low, high = (low + high - _CONSTANT * size) / 2, (low + high + _CONSTANT * size) / 2
-    if low < 0.0 < high and min(-low, high) > 0.05 * size:
+    if low < 0.0 < high and min(-low, high) > _MIN_SIDE * size:
         return {"cmap": "RdBu_r", "vmin": -size, "vmax": size}
     return {"cmap": "viridis", "vmin": low, "vmax": high}
 

@@ -20,6 +20,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from kernelpde.compiling import compiled
+from kernelpde.functionals import SCALES_PER_OCTAVE
 from kernelpde.problem._discrete import Conditions
 from kernelpde.problem._point_set import PointSet
 
@@ -67,7 +68,7 @@ def field_exponents(
         matrix.append(xp.where(is_valid, coefficients, 0.0))
         rhs.append(xp.where(is_valid, order - xp.log2(xp.where(is_valid, rms, 1.0)), 0.0))
     log_scales = xp.linalg.lstsq(xp.stack(matrix), xp.stack(rhs), rcond=None)[0][:num_groups]
-    exponents = xp.round(8.0 * log_scales[np.array(groups)]).astype(np.int64)
+    exponents = xp.round(SCALES_PER_OCTAVE * log_scales[np.array(groups)]).astype(np.int64)
     return jax.lax.stop_gradient(exponents) if traced else exponents
 
 

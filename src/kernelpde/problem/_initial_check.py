@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from kernelpde.arrays import TINY
 from kernelpde.errors import InputError
 from kernelpde.functionals import gram_diagonal
 from kernelpde.problem._discrete import DiscreteCondition, DiscreteProblem
@@ -36,4 +37,4 @@ def prior_and_data_mean_square(
     discrete = DiscreteCondition(problem.residuals[condition], point_set)
     system = DiscreteProblem(problem.prior, (discrete,)).linearize((discrete.zero_jets(),))
     prior_variance = float(np.mean(np.asarray(gram_diagonal(problem.prior, system.batches))))
-    return max(prior_variance, 1e-300), float(np.mean(np.asarray(system.rhs) ** 2))
+    return max(prior_variance, TINY), float(np.mean(np.asarray(system.rhs) ** 2))

@@ -24,8 +24,9 @@ from kernelpde.problem._point_set import PointSet
 LOCAL = ("integral: collocation point", "integral: index", "integral: weight")
 """Names of the data of each local point. The index is 0 at the collocation point itself."""
 
-_NODES = {1: 32, 2: 16, 3: 10}
-"""Default number of Gauss-Legendre nodes along each coordinate, by the dimension of the region."""
+_NODES = (32, 16, 10, 6)
+"""Default number of Gauss-Legendre nodes along each coordinate of a region of one, two, three, and
+four or more dimensions. Each is a term of every row, so that memory limits their product."""
 
 
 class IntegralCall(NamedTuple):
@@ -126,7 +127,7 @@ def _line_quadrature(start: Array, end: Array, nodes: int | None) -> tuple[Array
             f"integral: start and end must be points with all coordinates; got shapes "
             f"{start.shape} and {end.shape}."
         )
-    positions, weights = gauss_legendre(nodes or _NODES[1])
+    positions, weights = gauss_legendre(nodes or _NODES[0])
     tangent = end - start
     length = tangent[0] if len(tangent) == 1 else jnp.sqrt(jnp.sum(tangent**2))
     return start + positions[:, None] * tangent, length * weights
@@ -144,7 +145,7 @@ def quadrature(over: Any, nodes: int | None = None) -> tuple[np.ndarray, np.ndar
             "over=(nodes, weights)."
         )
     dimension = region.parameter_dim
-    positions, weights = gauss_legendre(nodes or _NODES.get(dimension, 6))
+    positions, weights = gauss_legendre(nodes or _NODES[min(dimension, len(_NODES)) - 1])
     cube = np.array(list(product(positions, repeat=dimension)))
     products = np.prod(list(product(weights, repeat=dimension)), axis=1)
     return region.chart(cube).points, region.full_measure * products

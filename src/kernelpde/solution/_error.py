@@ -18,11 +18,12 @@ from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar, runtim
 import numpy as np
 from jaxtyping import Float
 
+from kernelpde.arrays import TINY
 from kernelpde.compiling import is_traced
 from kernelpde.errors import InputError
 from kernelpde.geometry import as_patches
 from kernelpde.kernels import scale_lengthscales
-from kernelpde.linear_solvers import Automatic
+from kernelpde.linear_solvers import DEFAULT_NUGGET, MAX_NUGGET, Automatic
 from kernelpde.nonlinear import discretize_at, linearized_weights
 from kernelpde.problem import PointSet, Problem, field_names
 
@@ -296,7 +297,7 @@ def estimate_error(solution: S, *, seed: int = 0) -> ErrorEstimate[S]:
 
 def _rms(values: Any) -> float:
     """Return the root mean square, bounded away from zero."""
-    return max(float(np.sqrt(np.mean(np.abs(np.asarray(values)) ** 2))), 1e-300)
+    return max(float(np.sqrt(np.mean(np.abs(np.asarray(values)) ** 2))), TINY)
 
 
 def _can_resample(problem: Problem, index: int, points: PointSet) -> bool:
@@ -356,7 +357,7 @@ def evaluation_points(
 
 def solve_linearized(solution: S, problem: Problem, point_sets: tuple[PointSet, ...]) -> S:
     """Solve a problem, linearized at a solution, with other points or kernels."""
-    nugget = float(np.clip(float(solution.nugget), 1e-12, 1e-6))
+    nugget = float(np.clip(float(solution.nugget), DEFAULT_NUGGET, MAX_NUGGET))
     discretization = discretize_at(problem, point_sets, Automatic(nugget))
     inputs = discretization.prepared_inputs()
     jet_values = tuple(

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from kernelpde.arrays import TINY
 from kernelpde.compiling import compiled
 from kernelpde.functionals import Prior, gram_diagonal
 from kernelpde.linear_solvers import LocalExpansion
@@ -46,7 +47,7 @@ def nugget_misfit(solution: Solution) -> float:
         for condition, values in zip(discrete.conditions, jet_values, strict=True)
     )
     system = discrete.linearize(nonlinear)
-    nugget = jnp.maximum(jnp.asarray(solution.nugget), 1e-300)
+    nugget = jnp.maximum(jnp.asarray(solution.nugget), TINY)
     return float(_scaled_misfit(discrete.prior, system, jet_values, nugget))
 
 

@@ -8,7 +8,7 @@ import jax
 import numpy as np
 from jaxtyping import Array
 
-from kernelpde.arrays import to_array
+from kernelpde.arrays import agree, to_array
 from kernelpde.checking import check_instance
 from kernelpde.errors import InputError
 from kernelpde.functionals import Functionals, Term
@@ -214,11 +214,11 @@ def _build_solution(
     problem = with_kernel_arrays(problem, hyperparameters)
     problem = _with_exponents(problem, attributes["exponents"])
     check_structure(attributes["make"], problem)
-    if not _close(arrays["probe.kernels"], kernel_fingerprint(problem, point_sets)):
+    if not agree(arrays["probe.kernels"], kernel_fingerprint(problem, point_sets)):
         raise InputError("its kernels have another formula, or other frozen hyperparameters.")
     pairs = zip(problem.residuals, point_sets, strict=True)
     for n, (residual, point_set) in enumerate(pairs):
-        if not _close(arrays[f"probe.{n}"], residual_fingerprint(residual, point_set)):
+        if not agree(arrays[f"probe.{n}"], residual_fingerprint(residual, point_set)):
             raise InputError(
                 f"the equation of condition {problem.conditions[n].name!r} is another one. Load it "
                 "with the problem that was solved."
@@ -234,10 +234,4 @@ def _build_solution(
         SolveHistory(SolveRecord(**record) for record in attributes["history"]),
         str(attributes["solver"]),
         dict(attributes["test_residuals"]),
-    )
-
-
-def _close(stored: np.ndarray, computed: np.ndarray) -> bool:
-    return stored.shape == computed.shape and np.allclose(
-        stored, computed, rtol=1e-6, atol=0, equal_nan=True
     )

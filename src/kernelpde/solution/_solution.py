@@ -15,9 +15,10 @@ from jaxtyping import Array, Bool, Float, Int
 from kernelpde.arrays import Numbers, concrete_array, on_host
 from kernelpde.checking import to_float_array
 from kernelpde.errors import InputError
-from kernelpde.functionals import DEFAULT_MEMORY, Functionals, Term
+from kernelpde.functionals import Functionals, Term
 from kernelpde.kernels import AbstractKernel
 from kernelpde.linear_solvers import LocalExpansion
+from kernelpde.memory import CACHE_BYTES
 from kernelpde.plotting import FieldOverlays, plot_fields, plot_lengthscales
 from kernelpde.precision import require_float64
 from kernelpde.problem import PointSet, Problem, field_names, original_kernel, problem_grid
@@ -172,7 +173,7 @@ class Solution(FieldSource, Exportable):
         return self.problem.law_arguments(self.point_sets, self.evaluate_jets)
 
     def evaluate_jets(
-        self, terms: tuple[Term, ...], points: Numbers, *, memory: int = DEFAULT_MEMORY
+        self, terms: tuple[Term, ...], points: Numbers, *, memory: int = CACHE_BYTES
     ) -> Float[Array, "... T"]:
         """Evaluate jet entries at points, in chunks of at most `memory` bytes."""
         require_float64()

@@ -15,6 +15,7 @@ from kernelpde.compiling import is_traced
 from kernelpde.errors import SolveError
 from kernelpde.linear_solvers import LinearSolver
 from kernelpde.nonlinear import (
+    MAX_STEPS,
     AbstractNonlinearSolver,
     Discretization,
     IterationState,
@@ -46,7 +47,7 @@ def solve(
     sampling: str = "halton",
     solver: AbstractNonlinearSolver | None = None,
     linear_solver: LinearSolver | None = None,
-    max_steps: int = 50,
+    max_steps: int = MAX_STEPS,
     throw: bool = True,
     callback: Callable[[SolveRecord], bool | None] | None = None,
 ) -> Solution:

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from kernelpde.arrays import concrete_array, to_array
+from kernelpde.arrays import TINY, concrete_array, to_array
 from kernelpde.compiling import padded_size, pointwise
 from kernelpde.errors import InputError
 from kernelpde.functionals import Term
@@ -244,4 +244,4 @@ def _relative_residual(test: _TestValues) -> Float[Array, ""]:
     # A residual that is infinite at u = 0 provides no magnitude there.
     constant = rms(jnp.where(jnp.isfinite(at_zero), at_zero, 0.0))
     terms = constant + rms(jacobian) @ test.magnitudes
-    return jnp.max(rms(value) / jnp.maximum(terms, 1e-300))
+    return jnp.max(rms(value) / jnp.maximum(terms, TINY))

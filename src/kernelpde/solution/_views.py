@@ -18,7 +18,7 @@ from kernelpde.compiling import is_traced
 from kernelpde.errors import InputError
 from kernelpde.functionals import Term, nodal_terms
 from kernelpde.geometry import Box, make_grid
-from kernelpde.plotting import Panel, draw_panels, label_with_unit
+from kernelpde.plotting import BAND_WIDTH, Panel, draw_panels, label_with_unit
 from kernelpde.problem import Law, Problem
 from kernelpde.solution._error import ErrorEstimate
 
@@ -217,7 +217,7 @@ class LawView(FieldView):
             on_grid(self),
             label=label_with_unit(name, units),
             overlay=None if reference is None else ("reference", on_grid(reference)),
-            band=None if std is None else 1.96 * on_grid(std),
+            band=None if std is None else BAND_WIDTH * on_grid(std),
         )
         return draw_panels([panel], grid, units)
 

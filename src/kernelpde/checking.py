@@ -4,9 +4,9 @@ import contextlib
 import difflib
 import inspect
 import operator
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from numbers import Real
-from typing import Any
+from typing import Any, TypeGuard
 
 import jax
 import jax.dtypes
@@ -68,6 +68,11 @@ def did_you_mean(word: object, words: Iterable[object]) -> str:
 
 def _is_bool(value: object) -> bool:
     return isinstance(value, bool | np.bool_)
+
+
+def is_sequence(value: object) -> TypeGuard[Sequence[Any]]:
+    """Return whether a value is a list, a tuple or an array, and not text."""
+    return isinstance(value, Sequence | np.ndarray) and not isinstance(value, str)
 
 
 def check_integer(
@@ -205,13 +210,13 @@ def check_mapping(
     caller: str,
     name: str,
     value: Any,
-    names: Iterable[str],
+    names: Iterable[str] | None,
     check: Callable[[str, str, Any], object] | None = None,
     advice: str = "",
 ) -> None:
-    """Check that a value is a mapping with certain keys only, and check its values by `check`."""
+    """Check that a value is a mapping, with certain keys only, and check its values by `check`."""
     require(isinstance(value, Mapping), caller, name, "a dictionary", value, advice)
-    names = list(names)
+    names = list(value if names is None else names)
     for key, entry in value.items():
         check_name(caller, f"key of {name}", key, names)
         if check is not None:

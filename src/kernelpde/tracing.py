@@ -10,7 +10,6 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 import equinox as eqx
 import jax
-import jax.core
 import jax.extend.core as jex
 import jax.numpy as jnp
 import numpy as np
@@ -227,7 +226,7 @@ def lift_constants(closed: jex.ClosedJaxpr) -> Traced:
     count = len(closed.jaxpr.invars)
 
     def constant(value: object) -> Operand:
-        if isinstance(value, jax.core.Tracer):
+        if is_tracer(value):
             arrays.append(value)
             return Operand("array", len(arrays) - 1)
         array = np.asarray(value)

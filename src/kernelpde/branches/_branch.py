@@ -6,6 +6,7 @@ from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+import jax
 import numpy as np
 from jaxtyping import Float
 
@@ -112,7 +113,7 @@ class Branch(Sequence):
                     initial_jets(discretization.problem, solution, discretization.point_sets)
                     for solution in self.solutions[index : index + 2]
                 ]
-                start = tuple(a + fraction * (b - a) for a, b in zip(*jets, strict=True))
+                start = jax.tree.map(lambda a, b, t=fraction: a + t * (b - a), *jets)
                 crossings.append(solve(discretization, start=start))
         return tuple(crossings)
 

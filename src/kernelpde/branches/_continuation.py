@@ -5,6 +5,7 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
+import jax
 import numpy as np
 
 from kernelpde.arrays import TINY
@@ -336,7 +337,7 @@ def _interpolate(nodes: Sequence[float], points: Sequence[Point], node: float) -
     return Point(
         float(combine(point.position for point in points)),
         combine(point.values for point in points),
-        tuple(combine(jets) for jets in zip(*(point.jets for point in points), strict=True)),
+        jax.tree.map(lambda *jets: combine(jets), *(point.jets for point in points)),
     )
 
 

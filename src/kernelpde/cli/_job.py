@@ -261,8 +261,7 @@ def _report(
 ) -> dict[str, Any]:
     problem, point_sets = solution.problem, solution.point_sets
     if job.accuracy is not None:
-        pairs = zip(problem.conditions, point_sets, strict=True)
-        counts = {condition.name: points.rows_per_equation for condition, points in pairs}
+        counts = problem.row_counts(point_sets)
     # An estimate costs as much as the solve.
     is_small = problem.at_points(point_sets).num_rows <= MAX_DENSE_ROWS
     estimates = solution.error_estimate if is_small else {}

@@ -42,10 +42,7 @@ def march_to_accuracy(problem: Problem, target: Accuracy, settings: WindowSettin
             linear_solver=settings.linear_solver,
             throw=False,
         )
-        points = {
-            condition.name: point_set.rows_per_equation
-            for condition, point_set in zip(window.conditions, first.point_sets, strict=True)
-        }
+        points = window.row_counts(first.point_sets)
         folder = settings.checkpoint
         level = settings._replace(checkpoint=folder and folder / f"level-{len(log)}")
         evolution = march_once(

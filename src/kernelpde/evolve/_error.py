@@ -49,8 +49,8 @@ def perturbed_windows(
                 points[:, problem.space.coordinates.index(residual.time)] = start
             return _with_points(old, points, residual.data_from(perturbed[-1], points))
 
-        triples = zip(window.conditions, solution.point_sets, point_sets, strict=True)
-        point_sets = tuple(continued(*triple) for triple in triples)
+        old, new = map(window.by_condition, (solution.point_sets, point_sets))
+        point_sets = tuple(continued(c, old[c.name], new[c.name]) for c in window.conditions)
         perturbed.append(solve_linearized(solution, window, point_sets))
     return tuple(perturbed)
 

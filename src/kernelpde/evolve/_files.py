@@ -33,11 +33,11 @@ class WindowFiles:
             if (value := stored.get(name)) != expected:
                 _raise_mismatch(path, f"{name}: the file has {value}, expected {expected}")
         solution = load_solution(path, window)
-        triples = zip(window.conditions, solution.point_sets, collocate(), strict=True)
-        for condition, old, new in triples:
+        new = window.by_condition(collocate())
+        for name, old in window.by_condition(solution.point_sets).items():
             # The data of the previous window are recomputed, by a program that may differ.
-            if not all(map(agree, jax.tree.leaves(old), jax.tree.leaves(new))):
-                _raise_mismatch(path, f"the points or data of {condition.name!r} differ")
+            if not jax.tree.all(jax.tree.map(agree, old, new[name])):
+                _raise_mismatch(path, f"the points or data of {name!r} differ")
         return solution
 
     def write(self, index: int, solution: Solution) -> None:

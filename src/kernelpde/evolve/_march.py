@@ -118,10 +118,10 @@ def _check(
     check_problem("march", problem)
     check_integer("march", "windows", windows)
     check_integer("march", "seed", seed, at_least=0)
-    for condition, residual in zip(problem.conditions, problem.residuals, strict=True):
+    for name, residual in problem.by_condition(problem.residuals).items():
         if residual.has_integrals:
             raise InputError(
-                f"march: condition {condition.name!r} has an integral, which may extend beyond a "
+                f"march: condition {name!r} has an integral, which may extend beyond a "
                 "time window. Use solve, which treats the whole time interval at once."
             )
     space = problem.space
@@ -166,8 +166,8 @@ def _time_order(problem: Problem, initial: str) -> int:
     axis = problem.space.coordinates.index(problem.space.time)
     orders = [
         order[axis]
-        for condition, residual in zip(problem.conditions, problem.residuals, strict=True)
-        if condition.name != initial
+        for name, residual in problem.by_condition(problem.residuals).items()
+        if name != initial
         for term in residual.terms
         for order in term.orders
     ]

@@ -18,7 +18,7 @@ from kernelpde.io import digest
 from kernelpde.learning import LearningResult, learn
 from kernelpde.linear_solvers import LinearSolver
 from kernelpde.nonlinear import AbstractNonlinearSolver
-from kernelpde.problem import LearnedNoise, Problem
+from kernelpde.problem import Problem
 from kernelpde.solution import Solution, solve
 
 _WINDOW_SEED = 104_729
@@ -168,6 +168,6 @@ def _window_problem(
 
 def _adopt_learned(problem: Problem, window: Problem) -> Problem:
     """Return a problem with the kernels and the learned noise of its first window."""
-    noises = {c.name: c.noise for c in window.conditions if isinstance(c.noise, LearnedNoise)}
+    noises = {c.name: c.noise for c in window.conditions if c.learned_noise is not None}
     conditions = [replace(c, noise=noises.get(c.name, c.noise)) for c in problem.conditions]
     return problem.with_conditions(conditions).with_prior(window.prior)

@@ -10,7 +10,7 @@ from jaxtyping import Array, Float
 from kernelpde.checking import format_names
 from kernelpde.errors import InputError
 from kernelpde.geometry import FiniteRegion, PointCloud, Space
-from kernelpde.problem import Condition, Problem, StudentT
+from kernelpde.problem import Condition, Problem
 from kernelpde.solution import Solution
 
 
@@ -57,16 +57,7 @@ def restrict_to_window(
         )
     if not inside.any():
         return None
-    noise, std = condition.noise, condition.noise_std
-    if std.ndim:
-        std = std[inside]
-        noise = replace(noise, scale=std) if isinstance(noise, StudentT) else std
-    return replace(
-        condition,
-        region=region.select(inside),
-        noise=noise,
-        data={key: np.asarray(values)[inside] for key, values in condition.data.items()},
-    )
+    return condition.select(inside)
 
 
 def continuity_condition(

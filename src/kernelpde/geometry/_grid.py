@@ -6,7 +6,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 from jaxtyping import Bool, Float
 
-from kernelpde.checking import check_instance, check_integer, check_name, check_real, require
+from kernelpde.checking import (
+    check_instance,
+    check_integer,
+    check_name,
+    check_real,
+    is_sequence,
+    require,
+)
 from kernelpde.geometry._region import AbstractRegion, Patch, as_patches
 from kernelpde.geometry._sampling import Points, tensor_grid, unit_points
 from kernelpde.geometry._tolerances import BOUNDARY_TOLERANCE
@@ -73,7 +80,7 @@ def make_grid(
         check_name("A grid", "coordinate", name, coordinates)
     fixed = {name: check_real("A grid", f"at[{name!r}]", value) for name, value in at.items()}
     free = [name for name in coordinates if name not in fixed]
-    if isinstance(counts, Sequence | np.ndarray) and not isinstance(counts, str):
+    if is_sequence(counts):
         per_axis = [check_integer("A grid", "the resolution", count) for count in counts]
     else:
         per_axis = [check_integer("A grid", "the resolution", counts)] * len(free)

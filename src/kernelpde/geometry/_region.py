@@ -9,7 +9,7 @@ from itertools import product
 import numpy as np
 from jaxtyping import Float
 
-from kernelpde.checking import check_instance, check_integer, format_value, require
+from kernelpde.checking import check_instance, check_integer, format_value, is_sequence, require
 from kernelpde.errors import InputError
 from kernelpde.geometry._graded import OVERSAMPLING, subdivide, thin
 from kernelpde.geometry._sampling import Chart, Mask, Points, RegionSample, unit_points
@@ -320,7 +320,7 @@ def check_regions(
     caller: str, regions: Sequence[AbstractRegion], kinds: type | tuple[type, ...], example: str
 ) -> None:
     """Check that an argument is a nonempty list of regions of the given types."""
-    if not isinstance(regions, Sequence) or not regions:
+    if not is_sequence(regions) or not len(regions):
         raise InputError(
             f"{caller}: expected a list of regions, such as [{example}]; got "
             f"{format_value(regions)}."

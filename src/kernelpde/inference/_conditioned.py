@@ -1,7 +1,6 @@
 """A Gaussian process conditioned on the linearized conditions at one solution."""
 
 from dataclasses import dataclass
-from itertools import pairwise
 
 import jax.numpy as jnp
 import numpy as np
@@ -22,7 +21,6 @@ from kernelpde.linear_solvers import (
     AbstractLinearSolverState,
     Automatic,
     DenseSolution,
-    LocalExpansion,
     choose_solver,
 )
 from kernelpde.problem import (
@@ -76,12 +74,12 @@ class ConditionedGP:
         system = self._system
         residuals = np.asarray(system.rhs - self._linear_solution.row_values)
         squares = residuals**2 / np.maximum(np.asarray(system.variance), TINY)
-        bounds = pairwise(np.cumsum([0, *map(len, system.stacks)]))
+        stops = np.cumsum([len(stack) for stack in system.stacks])
+        problem = self.solution.problem
+        by_name = problem.by_condition(np.split(squares, stops[:-1]))
         return {
-            condition.name: float(np.mean(squares[start:stop]))
-            for condition, (start, stop) in zip(
-                self.solution.problem.conditions, bounds, strict=True
-            )
+            condition.name: float(np.mean(by_name[condition.name]))
+            for condition in problem.conditions
             if np.any(condition.noise_std > 0)
         }
 
@@ -143,9 +141,7 @@ class ConditionedGP:
             compressed_variance(prior, compressed, chunk)
             for chunk in _split_functionals(functionals, 4 * CHUNK)
         ]
-        explained, remainder = (
-            np.concatenate(columns)[:count] for columns in zip(*variances, strict=True)
-        )
+        explained, remainder = np.concatenate(variances, axis=1)[:, :count]
         stds = np.sqrt(explained + remainder)
         inexact = np.flatnonzero(np.sqrt(remainder) > _MAX_RELATIVE_ERROR * stds)
         if len(inexact):
@@ -205,7 +201,7 @@ def parameter_functional(problem: Problem, name: str) -> Functionals:
 def condition_on(solution: Solution, *, amplitude: float | None = None) -> ConditionedGP:
     """Condition the prior on the conditions linearized at a solution or an iterate."""
     problem = solution.problem
-    if isinstance(solution.expansion, LocalExpansion):
+    if solution.local_expansion is not None:
         raise InputError(
             "posterior: the solution is from the sparse solver, which has no covariances. Solve "
             "with Dense() or LowRank()."
@@ -217,7 +213,7 @@ def condition_on(solution: Solution, *, amplitude: float | None = None) -> Condi
         needs=frozenset({"covariance"}),
     ).solver_state
     system, linear_solution, likely_amplitude = _linearize_and_solve(
-        discrete, solution.expansion, solver_state
+        discrete, solution.batches, solver_state
     )
     if not bool(linear_solution.succeeded):
         raise SolveError(

@@ -176,7 +176,8 @@ def log_density(
     check_instance(
         "log_density", "result", result, (Solution, LearningResult), "the result of solve or learn"
     )
-    solution = result.solution if isinstance(result, LearningResult) else result
+    is_learned = isinstance(result, LearningResult)
+    solution, learned = (result.solution, result) if is_learned else (result, None)
     problem = solution.problem
     if hyperparameters is not None:
         check_real("log_density", "hyperparameters", hyperparameters, greater_than=0)
@@ -206,8 +207,8 @@ def log_density(
         theta_map = ThetaMap.of(forward.prior, forward.noises)
         theta = theta_map.vector
         theta_covariance = np.eye(len(theta)) * hyperparameters**2
-        if isinstance(result, LearningResult) and result.covariance is not None:
-            theta_covariance = result.covariance
+        if learned is not None and learned.covariance is not None:
+            theta_covariance = learned.covariance
         covariance = scipy.linalg.block_diag(covariance, theta_covariance)
         names += _hyperparameter_names(theta_map, forward)
     return LogDensity(

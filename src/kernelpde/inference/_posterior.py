@@ -159,8 +159,7 @@ class Posterior(MixtureOfGPs, NotebookDisplay):
 
     def _unusual_chi_squared(self) -> dict[str, float]:
         """Return the leave-one-out chi-squared values that do not occur by chance."""
-        pairs = zip(self.solution.problem.conditions, self.solution.point_sets, strict=True)
-        counts = {condition.name: points.rows_per_equation for condition, points in pairs}
+        counts = self.solution.problem.row_counts(self.solution.point_sets)
         return {
             name: value
             for name, value in self.loo_chi_squared.items()
@@ -272,7 +271,8 @@ def posterior(
     True
     ```
     """
-    solution = result.solution if isinstance(result, LearningResult) else result
+    is_learned = isinstance(result, LearningResult)
+    solution, learned = (result.solution, result) if is_learned else (result, None)
     check_solution("posterior", solution)
     if amplitude is not None:
         check_real("posterior", "amplitude", amplitude, greater_than=0)
@@ -284,8 +284,8 @@ def posterior(
         )
     components = (condition_on(solution, amplitude=amplitude),)
     weights, failed_weight = np.ones(1), 0.0
-    if isinstance(result, LearningResult) and result.covariance is not None:
-        components, weights, failed_weight = mixture_components(result, components[0])
+    if learned is not None and learned.covariance is not None:
+        components, weights, failed_weight = mixture_components(learned, components[0])
     importance = None
     if check_key is not None:
         check_random_key("posterior", check_key)

@@ -37,10 +37,14 @@ def digest(arrays: Iterable[Any]) -> str:
     return checksum.hexdigest()[:16]
 
 
+def _is_path(path: object) -> bool:
+    return isinstance(path, str | os.PathLike)
+
+
 @contextlib.contextmanager
 def prepare_write(path: str | Path) -> Iterator[Path]:
     """Make the directory of a file to be written; raise `FileError` for what fails."""
-    if not isinstance(path, str | os.PathLike) or not Path(path).name:
+    if not _is_path(path) or not Path(path).name:
         raise InputError(f"Expected the name of a file to write; got {format_value(path)}.")
     try:
         Path(path).parent.mkdir(parents=True, exist_ok=True)
@@ -104,7 +108,7 @@ def read_archive(
     path: str | Path, kind: str, version: int
 ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Return the attributes and arrays of a file; raise `InputError` if it is not readable."""
-    if not isinstance(path, str | os.PathLike):
+    if not _is_path(path):
         raise InputError(f"Expected the name of a {kind} file; got {format_value(path)}.")
     try:
         with zipfile.ZipFile(path) as archive:

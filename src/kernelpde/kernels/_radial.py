@@ -124,7 +124,7 @@ def _(primals, tangents, *, periods, totals):
     kernel_dot, scale_dots, x_dots, y_dots = tangents
     # The scaling identity does not hold in periodic coordinates.
     is_scaled = [dot is not None and p is None for dot, p in zip(scale_dots, periods, strict=True)]
-    shifts = [subtract_optional(a, b) for a, b in zip(x_dots, y_dots, strict=True)]
+    shifts = list(map(subtract_optional, x_dots, y_dots))
     axes = [i for i, shift in enumerate(shifts) if is_scaled[i] or shift is not None]
     raised = {raise_order(gamma, i) for gamma in totals for i in axes}
     orders = tuple(sorted({*totals, *raised}))

@@ -6,14 +6,12 @@ neighboring points shares.
 """
 
 import equinox as eqx
-import jax
-import jax.core
 import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 from jaxtyping import Array, Float, Int
 
-from kernelpde.arrays import to_array
+from kernelpde.arrays import is_tracer, to_array
 from kernelpde.compiling import compiled
 from kernelpde.errors import InputError
 from kernelpde.functionals import Functionals, Prior, Term, evaluate_jets
@@ -89,7 +87,7 @@ class LocalExpansion(eqx.Module):
         self, prior: Prior, points: Float[Array, "P d"], terms: tuple[Term, ...]
     ) -> Float[Array, "P T"]:
         """Evaluate jet values at points."""
-        if any(isinstance(p, jax.core.Tracer) for p in (points, self.functionals.points)):
+        if any(map(is_tracer, (points, self.functionals.points))):
             raise InputError(
                 "Sparse: the neighbors of evaluation points must be known inside transformations. "
                 "Create the points and the discretization outside of the transformed function and "

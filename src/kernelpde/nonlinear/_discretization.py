@@ -125,8 +125,8 @@ class Discretization(eqx.Module):
         return replace(self, problem=self.problem.with_inputs(inputs))
 
     def __repr__(self) -> str:
-        pairs = zip(self.problem.conditions, self.point_sets, strict=True)
-        counts = ", ".join(f"{c.name} {points.rows_per_equation}" for c, points in pairs)
+        row_counts = self.problem.row_counts(self.point_sets)
+        counts = ", ".join(f"{name} {count}" for name, count in row_counts.items())
         rows = self.problem.at_points(self.point_sets).num_rows
         return f"Discretization: {rows} rows ({counts}). {self.message}"
 

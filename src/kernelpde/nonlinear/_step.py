@@ -232,7 +232,7 @@ def _scaled_sum(
     arrays: tuple[Float[Array, "_ _"], ...],
     increments: tuple[Float[Array, "_ _"], ...],
 ) -> tuple[Float[Array, "_ _"], ...]:
-    return tuple(factor * a + b for a, b in zip(arrays, increments, strict=True))
+    return jax.tree.map(lambda a, b: factor * a + b, arrays, increments)
 
 
 @pointwise
@@ -264,8 +264,9 @@ def _has_noise(points: PointSet) -> Bool[Array, ""]:
 
 def max_relative_change(old: JetValues, new: JetValues) -> Float[Array, ""]:
     """Return the largest relative change, in root mean square, among nonlinear jet values."""
-    ratios = [
-        jnp.sqrt(jnp.sum((n - o) ** 2, axis=0) / jnp.maximum(jnp.sum(n**2, axis=0), TINY))
-        for o, n in zip(old, new, strict=True)
-    ]
-    return jnp.max(jnp.concatenate([*ratios, jnp.zeros(1)]))
+
+    def ratios(old: Array, new: Array) -> Array:
+        change = jnp.sum((new - old) ** 2, axis=0)
+        return jnp.sqrt(change / jnp.maximum(jnp.sum(new**2, axis=0), TINY))
+
+    return jnp.max(jnp.concatenate([*jax.tree.map(ratios, old, new), jnp.zeros(1)]))

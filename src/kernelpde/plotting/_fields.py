@@ -169,22 +169,23 @@ def _regions(problem: Problem, name: str) -> list[AbstractRegion]:
     """Return the regions of the conditions that contain a field."""
     components = {complex_name: pair for complex_name, *pair in problem.complex_fields}
     indices = components.get(name) or [i for i, f in enumerate(problem.fields) if f.name == name]
+    residuals = problem.by_condition(problem.residuals)
     return [
         condition.region
-        for condition, residual in zip(problem.conditions, problem.residuals, strict=True)
-        if any(term.field in indices for term in residual.terms)
+        for condition in problem.conditions
+        if any(term.field in indices for term in residuals[condition.name].terms)
     ]
 
 
 def _interior_conditions(problem: Problem) -> list[str]:
     """Return the conditions whose residual can be evaluated in the interior of the domain."""
-    dimension = len(problem.space.coordinates)
+    dimension, residuals = len(problem.space.coordinates), problem.by_condition(problem.residuals)
     return [
         condition.name
-        for condition, residual in zip(problem.conditions, problem.residuals, strict=True)
+        for condition in problem.conditions
         if getattr(condition.region, "parameter_dim", 0) == dimension
         and not condition.data
-        and not residual.uses_normal
+        and not residuals[condition.name].uses_normal
     ]
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from kernelpde.arrays import Numbers, to_array
-from kernelpde.checking import check_instance, did_you_mean, require, to_float_array
+from kernelpde.checking import check_instance, did_you_mean, is_sequence, require, to_float_array
 from kernelpde.errors import InputError
 from kernelpde.geometry import AbstractRegion, Averages, Patch, PatchUnion, PointCloud, Space
 from kernelpde.problem._condition import Condition
@@ -37,7 +37,7 @@ def check_mixing(mixing: Numbers, unknowns: Unknowns) -> Float[Array, "F F"]:
 
 def check_conditions(conditions: Any) -> None:
     """Check the types and the names of conditions."""
-    is_list = isinstance(conditions, Sequence) and len(conditions) > 0
+    is_list = is_sequence(conditions) and len(conditions) > 0
     require(is_list, "Problem", "conditions", "a list of conditions", conditions)
     for condition in conditions:
         expected = "a Condition; unpack a list of them, Problem(*conditions, fields=...)"

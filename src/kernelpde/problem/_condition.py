@@ -2,13 +2,12 @@
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-import jax.core
 import numpy as np
 
-from kernelpde.arrays import Numbers
+from kernelpde.arrays import Numbers, is_tracer
 from kernelpde.checking import (
     check_callable,
     check_finite,
@@ -78,9 +77,8 @@ class Condition:
             region = PointCloud(region, name=caller)
         example = "a function such as lambda x, u: u.laplacian - 1"
         check_callable(caller, "the residual", residual, example)
-        for attribute, value in zip(
-            ("name", "region", "residual", "noise"), (name, region, residual, noise), strict=True
-        ):
+        values = {"name": name, "region": region, "residual": residual, "noise": noise}
+        for attribute, value in values.items():
             object.__setattr__(self, attribute, value)
         self._check_noise(caller)
         object.__setattr__(self, "data", self._check_data(caller, data))
@@ -88,14 +86,17 @@ class Condition:
     @property
     def num_points(self) -> int | None:
         """Number of user-supplied points or averages; None if points are drawn from the region."""
-        region = self.region
-        return len(region.points) if isinstance(region, PointCloud | Averages) else None
+        return None if self._finite_region is None else len(self._finite_region.points)
+
+    @property
+    def _finite_region(self) -> PointCloud | Averages | None:
+        return self.region if isinstance(self.region, PointCloud | Averages) else None
 
     def _check_noise(self, caller: str) -> None:
         noise, count = self.noise_std, self.num_points
         is_std = noise.ndim <= 1 and np.isfinite(noise).all() and (noise >= 0).all()
         require(bool(is_std), caller, "noise", "a nonnegative standard deviation", self.noise)
-        if isinstance(self.noise, StudentT) and count is None:
+        if self.student_t is not None and count is None:
             raise InputError(
                 f"{caller}: StudentT requires user-supplied points. Use a standard deviation for "
                 "other conditions."
@@ -109,8 +110,7 @@ class Condition:
             )
 
     def _check_data(self, caller: str, data: Mapping[str, Numbers]) -> dict[str, Numbers]:
-        names = data if isinstance(data, Mapping) else ()
-        check_mapping(caller, "data", data, names, advice="Write data={'y': values}.")
+        check_mapping(caller, "data", data, None, advice="Write data={'y': values}.")
         count = self.num_points
         if data and count is None:
             raise InputError(f"{caller}: data {_REQUIRES_POINTS}")
@@ -122,7 +122,7 @@ class Condition:
                     f"{caller}: data {name!r} is no argument of the residual, which has "
                     f"{format_names(arguments)}. Add it, or remove it from data."
                 )
-            if isinstance(values, jax.core.Tracer):
+            if is_tracer(values):
                 array = values
             else:
                 array = to_float_array(caller, f"data {name!r}", values)
@@ -141,11 +141,30 @@ class Condition:
         return arrays
 
     @property
+    def learned_noise(self) -> LearnedNoise | None:
+        """The noise if it is learned, or None."""
+        return self.noise if isinstance(self.noise, LearnedNoise) else None
+
+    @property
+    def student_t(self) -> StudentT | None:
+        """The noise if it is Student's t noise, or None."""
+        return self.noise if isinstance(self.noise, StudentT) else None
+
+    @property
     def noise_std(self) -> np.ndarray:
         """Standard deviation of the noise; its current estimate if it is learned."""
-        noise = self.noise.initial if isinstance(self.noise, LearnedNoise) else self.noise
-        std = noise.scale if isinstance(noise, StudentT) else noise
+        std = getattr(self.noise, "std", self.noise)
         return to_float_array(f"Condition {self.name!r}", "noise", std)
+
+    def select(self, rows: np.ndarray) -> "Condition":
+        """Return the condition at a subset of its user-supplied points or averages."""
+        noise, region = self.noise, self._finite_region
+        assert region is not None
+        if self.noise_std.ndim:
+            std, student_t = self.noise_std[rows], self.student_t
+            noise = std if student_t is None else replace(student_t, scale=std)
+        data = {name: np.asarray(values)[rows] for name, values in self.data.items()}
+        return replace(self, region=region.select(rows), noise=noise, data=data)
 
 
 def _argument_names(function: Callable) -> list[str] | None:

@@ -160,8 +160,5 @@ def nonlinear_residual(
     conditions: Conditions, jet_values: JetValues, linear_part: Float[Array, " M"]
 ) -> Float[Array, " M"]:
     """Return F(u), row by row, from the nonlinear jet values of u and the linear part of rows."""
-    nonlinear_parts = [
-        condition.nonlinear_part(jets)
-        for condition, jets in zip(conditions, jet_values, strict=True)
-    ]
-    return linear_part + jnp.concatenate(nonlinear_parts)
+    nonlinear_parts = map(DiscreteCondition.nonlinear_part, conditions, jet_values)
+    return linear_part + jnp.concatenate([*nonlinear_parts])

@@ -23,6 +23,7 @@ from kernelpde.problem._integral import (
     IntegralHandler,
     append_nodes,
     integral_indices,
+    local_data,
     with_integral_handler,
 )
 from kernelpde.problem._point_set import PointSet
@@ -98,7 +99,7 @@ class ResidualTracer:
         jax.eval_shape(partial(self._collect_integrals, calls), self.example)
         self.num_integrals = len(calls)
         if calls:
-            example_data |= zip(LOCAL, (point, np.zeros(()), np.zeros(())), strict=True)
+            example_data |= local_data(point, np.zeros(()), np.zeros(()))
 
     @property
     def data(self) -> tuple[str, ...]:
@@ -250,7 +251,7 @@ class ResidualTracer:
         """Trace F as a function of jet entries and local arguments."""
 
         def residual(jet_values: list[Array], arguments: LocalArguments):
-            by_term = dict(zip(terms, jet_values, strict=True))
+            by_term = _by_term(terms, jet_values)
 
             def lookup(term: Term) -> Array:
                 if term not in by_term:
@@ -269,7 +270,7 @@ class ResidualTracer:
         def arguments_at(jet_values, point, normal, data):
             recorded: dict[str, list[Array]] = {}
             self._evaluate_local(
-                dict(zip(terms, jet_values, strict=True)).__getitem__,
+                _by_term(terms, jet_values).__getitem__,
                 LocalArguments(point, normal, data, self.inputs.values),
                 lambda name, argument: recorded.setdefault(name, []).append(argument),
             )
@@ -283,7 +284,7 @@ class ResidualTracer:
         """Check that F is linear in its integrals, with factors that contain no fields."""
 
         def residual(jet_values: list[Array], integrals: list[Array], arguments: LocalArguments):
-            by_term, remaining = dict(zip(terms, jet_values, strict=True)), iter(integrals)
+            by_term, remaining = _by_term(terms, jet_values), iter(integrals)
             return self._evaluate(
                 lambda term: by_term.get(term, jnp.ones(())),
                 arguments,
@@ -394,3 +395,7 @@ def _split_equations(result: Any, location: str) -> list[Float[Array, ""]]:
         else:
             real.append(value.astype(float))
     return real
+
+
+def _by_term(terms: Sequence[Term], jet_values: Sequence[Array] | Array) -> dict[Term, Array]:
+    return dict(zip(terms, jet_values, strict=True))

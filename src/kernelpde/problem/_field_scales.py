@@ -14,11 +14,11 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import jax
-import jax.core
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from kernelpde.arrays import is_tracer
 from kernelpde.compiling import compiled
 from kernelpde.functionals import SCALES_PER_OCTAVE
 from kernelpde.problem._discrete import Conditions
@@ -53,7 +53,7 @@ def field_exponents(
     num_groups = max(groups) + 1
     num_rows = sum(condition.num_equations for condition in conditions)
     linearizations = linearize_at_zero(conditions)
-    traced = any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(linearizations))
+    traced = any(map(is_tracer, jax.tree.leaves(linearizations)))
     xp = jnp if traced else np
     matrix, rhs = [], []
     terms = _row_terms(conditions, linearizations, groups, np.log2(extents))

@@ -15,6 +15,7 @@ from kernelpde.checking import (
     check_instance,
     check_real,
     input_error,
+    is_sequence,
     require,
 )
 from kernelpde.functionals import LawArgument
@@ -242,9 +243,8 @@ class Unknowns(NamedTuple):
 
 def flatten_fields(unknowns: Sequence[Unknown]) -> Unknowns:
     """Represent all unknowns by real fields."""
-    is_list = isinstance(unknowns, Sequence) and not isinstance(unknowns, str)
     expected = "a list, such as [Field('u', Gaussian(0.2))]"
-    require(is_list, "Problem", "fields", expected, unknowns)
+    require(is_sequence(unknowns), "Problem", "fields", expected, unknowns)
     flat: list[Field] = []
     complex_fields = []
     for unknown in unknowns:

@@ -15,8 +15,8 @@ def check_at_zero(problem: Problem, point_sets: tuple[PointSet, ...]) -> None:
     """Check that an iteration can start from u = 0: residuals are finite and have derivatives."""
     advice = "Choose another initial guess, for example start={'u': lambda x: 1.0}."
     linearizations = linearize_at_zero(problem.at_points(point_sets).conditions)
-    for condition, (values, jacobian) in zip(problem.conditions, linearizations, strict=True):
-        caller = f"Condition {condition.name!r}"
+    for name, (values, jacobian) in problem.by_condition(linearizations).items():
+        caller = f"Condition {name!r}"
         for label, array in (("its residual", values), ("a derivative of its residual", jacobian)):
             if not np.isfinite(array).all():
                 raise InputError(

@@ -5,12 +5,11 @@ from typing import Any
 
 import equinox as eqx
 import jax
-import jax.core
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from kernelpde.arrays import concrete_array
+from kernelpde.arrays import concrete_array, is_tracer
 from kernelpde.checking import check_mapping
 from kernelpde.errors import InputError
 
@@ -48,8 +47,7 @@ class Inputs(eqx.Module):
                     "inputs: expected double precision; got an array of single precision. Create "
                     "it after jax_enable_x64 is set, or convert it by .astype(float)."
                 )
-            is_tracer = isinstance(value, jax.core.Tracer)
-            if not is_tracer and not np.isfinite(np.asarray(value)).all():
+            if not is_tracer(value) and not np.isfinite(np.asarray(value)).all():
                 raise InputError("inputs: expected finite numbers; got NaN or infinity.")
         static_leaves = tuple(_NUMBER if _is_numeric(leaf) else leaf for leaf in leaves)
         return Inputs(values, static_leaves, structure)

@@ -9,7 +9,7 @@ need no special treatment elsewhere: they are sums over points, like averages.
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from itertools import product
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import jax.numpy as jnp
 import numpy as np
@@ -21,12 +21,19 @@ from kernelpde.errors import InputError
 from kernelpde.geometry import AbstractDomain, Patch, gauss_legendre
 from kernelpde.problem._point_set import PointSet
 
+_T = TypeVar("_T")
+
 LOCAL = ("integral: collocation point", "integral: index", "integral: weight")
 """Names of the data of each local point. The index is 0 at the collocation point itself."""
 
 _NODES = (32, 16, 10, 6)
 """Default number of Gauss-Legendre nodes along each coordinate of a region of one, two, three, and
 four or more dimensions. Each is a term of every row, so that memory limits their product."""
+
+
+def local_data(point: _T, index: _T, weight: _T) -> dict[str, _T]:
+    """Return the data of local points, by name."""
+    return dict(zip(LOCAL, (point, index, weight), strict=True))
 
 
 class IntegralCall(NamedTuple):
@@ -172,7 +179,7 @@ def append_nodes(
         np.concatenate([np.ones((count, 1)), np.asarray(weights)], axis=1).reshape(-1),
     )
     data = {name: repeat(values) for name, values in point_set.data.items()}
-    data |= dict(zip(LOCAL, local, strict=True))
+    data |= local_data(*local)
     normals = point_set.normals
     return PointSet(
         concrete_array(points.reshape(-1, dimension)),

@@ -194,9 +194,9 @@ def kernel_arrays(problem: Problem) -> dict[str, np.ndarray]:
         for path, leaf in jax.tree_util.tree_leaves_with_path(unscaled_prior(problem))
         if eqx.is_inexact_array(leaf)
     }
-    for condition, noise in zip(problem.conditions, problem.noises, strict=True):
+    for name, noise in problem.by_condition(problem.noises).items():
         if noise is not None:
-            arrays[f"{_NOISE}{condition.name}"] = np.asarray(noise)
+            arrays[f"{_NOISE}{name}"] = np.asarray(noise)
     return arrays
 
 

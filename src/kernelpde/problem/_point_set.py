@@ -7,12 +7,11 @@ from typing import Any
 
 import equinox as eqx
 import jax
-import jax.core
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from kernelpde.arrays import FLOAT_BYTES, Numbers, concrete_array, to_array
+from kernelpde.arrays import FLOAT_BYTES, Numbers, concrete_array, is_tracer, to_array
 from kernelpde.checking import check_integer, check_points
 from kernelpde.errors import InputError
 from kernelpde.geometry import Patch, PointCloud, RegionSample
@@ -93,7 +92,7 @@ class PointSet(eqx.Module):
     @property
     def has_noise(self) -> bool:
         """True if some row has noise, or the noise is traced."""
-        return isinstance(self.noise, jax.core.Tracer) or bool(np.any(np.asarray(self.noise) > 0))
+        return is_tracer(self.noise) or bool(np.any(np.asarray(self.noise) > 0))
 
     def point_indices(self, rows: Int[np.ndarray, " n"]) -> Int[np.ndarray, " m"]:
         """Return the indices of the points of some rows."""
@@ -170,7 +169,7 @@ def _sample(
 
 
 def _repeat(values: Any, num_nodes: int) -> Any:
-    if isinstance(values, jax.core.Tracer):
+    if is_tracer(values):
         return jnp.repeat(values, num_nodes, axis=0)
     return np.repeat(values, num_nodes, axis=0)
 

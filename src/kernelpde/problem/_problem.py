@@ -1,9 +1,9 @@
 """Problems: unknowns and the conditions that determine them."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -19,6 +19,7 @@ from kernelpde.checking import (
     check_name,
     format_names,
     format_value,
+    is_sequence,
 )
 from kernelpde.errors import InputError
 from kernelpde.functionals import CoordinateFrame, Prior, Term
@@ -49,6 +50,8 @@ from kernelpde.problem._noise import LearnedNoise
 from kernelpde.problem._point_set import PointSet, draw_point_set
 from kernelpde.problem._residual import trace_residual
 from kernelpde.problem._smoothness import check_smooth
+
+_T = TypeVar("_T")
 
 
 @jax.tree_util.register_pytree_node_class
@@ -88,7 +91,7 @@ class Problem:
         inputs: Mapping[str, Any] | None = None,
     ):
         require_float64()
-        if not conditions or (isinstance(fields, Sequence) and not fields):
+        if not conditions or (is_sequence(fields) and not fields):
             raise InputError("Problem: expected at least one condition and one field.")
         check_conditions(conditions)
         unknowns = flatten_fields(fields)
@@ -167,7 +170,7 @@ class Problem:
 
     def with_kernels(self, kernels: Sequence[AbstractKernel]) -> "Problem":
         """Replace the kernels, one per real field."""
-        if not isinstance(kernels, Sequence) or len(kernels) != len(self.fields):
+        if not is_sequence(kernels) or len(kernels) != len(self.fields):
             raise InputError(
                 f"with_kernels: expected a list of {len(self.fields)} kernels, one for each of "
                 f"{format_names(f.name for f in self.fields)}; got {format_value(kernels)}."
@@ -203,25 +206,28 @@ class Problem:
     def noises(self) -> tuple[Float[Array, ""] | None, ...]:
         """Logarithms of the learned standard deviations, None for conditions without."""
         return tuple(
-            to_array(np.log(c.noise.initial)) if isinstance(c.noise, LearnedNoise) else None
+            None if c.learned_noise is None else to_array(np.log(c.learned_noise.std))
             for c in self.conditions
         )
 
     def with_noises(self, noises: Sequence[Float[Array, ""] | None]) -> "Problem":
         """Replace the learned noise of the conditions whose entry is not None."""
-        return self._replace(
-            conditions=tuple(
-                c if noise is None else replace(c, noise=LearnedNoise(float(np.exp(noise))))
-                for c, noise in zip(self.conditions, noises, strict=True)
-            )
-        )
+        by_name = self.by_condition(noises)
+
+        def with_noise(condition: Condition) -> Condition:
+            noise = by_name[condition.name]
+            if noise is None:
+                return condition
+            return replace(condition, noise=LearnedNoise(float(np.exp(noise))))
+
+        return self._replace(conditions=tuple(map(with_noise, self.conditions)))
 
     def with_current_noise(self, point_sets: tuple[PointSet, ...]) -> tuple[PointSet, ...]:
         """Replace the learned noise in point sets by its current estimate."""
         return tuple(
-            replace(point_set, noise=jnp.full(point_set.rows_per_equation, c.noise.initial))
-            if isinstance(c.noise, LearnedNoise)
-            else point_set
+            point_set
+            if c.learned_noise is None
+            else replace(point_set, noise=jnp.full(point_set.rows_per_equation, c.noise_std))
             for c, point_set in zip(self.conditions, point_sets, strict=True)
         )
 
@@ -321,7 +327,7 @@ class Problem:
             for field in self.fields
             if field.name not in parameters
         }
-        noises = {c.name: c.noise_std for c in self.conditions if isinstance(c.noise, LearnedNoise)}
+        noises = {c.name: c.noise_std for c in self.conditions if c.learned_noise is not None}
         if noises:
             values["noise"] = noises
         if self.mixing is not None:
@@ -341,6 +347,14 @@ class Problem:
         names = [c.name for c in self.conditions]
         check_name("Problem", "condition", name, names)
         return names.index(name)
+
+    def by_condition(self, values: Iterable[_T]) -> dict[str, _T]:
+        """Return values, one for each condition in order, by the name of the condition."""
+        return dict(zip((c.name for c in self.conditions), values, strict=True))
+
+    def row_counts(self, point_sets: Sequence[PointSet]) -> dict[str, int]:
+        """Return the number of rows per equation of each condition, by its name."""
+        return self.by_condition(point_set.rows_per_equation for point_set in point_sets)
 
     def at_points(self, point_sets: Sequence[PointSet]) -> DiscreteProblem:
         """Return the prior and the conditions at points, on which a solve depends."""

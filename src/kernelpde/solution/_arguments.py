@@ -91,14 +91,13 @@ def check_point_sets(caller: str, problem: Problem, points: object) -> None:
             f"{caller}: points must be a dictionary, or the tuple of {count} that "
             f"problem.collocate returns; got {len(points)}: {format_value(points)}."
         )
-    dimension = len(problem.space.coordinates)
-    for condition, residual, point_set in zip(
-        problem.conditions, problem.residuals, points, strict=True
-    ):
+    dimension, residuals = len(problem.space.coordinates), problem.by_condition(problem.residuals)
+    for name, point_set in problem.by_condition(points).items():
+        residual = residuals[name]
         num_columns = point_set.points.shape[1]
         if num_columns != dimension or set(point_set.data) != set(residual.data):
             raise InputError(
-                f"{caller}: the points of condition {condition.name!r} belong to another problem: "
+                f"{caller}: the points of condition {name!r} belong to another problem: "
                 f"expected {dimension} coordinates and data {sorted(residual.data)}; got "
                 f"{num_columns} and {sorted(point_set.data)}. Draw them by problem.collocate."
             )

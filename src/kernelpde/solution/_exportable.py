@@ -127,7 +127,7 @@ def _tabulate(
         else:
             columns[name] = values
     extra = {} if extra is None else extra
-    check_mapping(caller, "extra", extra, extra if isinstance(extra, Mapping) else ())
+    check_mapping(caller, "extra", extra, None)
     for name, function in extra.items():
         label = f"extra[{name!r}]"
         check_callable(caller, label, function, "a function of points (n, d)")

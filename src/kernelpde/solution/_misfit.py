@@ -13,17 +13,16 @@ from jaxtyping import Array, Float
 from kernelpde.arrays import TINY
 from kernelpde.compiling import compiled
 from kernelpde.functionals import Prior, gram_diagonal
-from kernelpde.linear_solvers import LocalExpansion
 from kernelpde.problem import LinearSystem
 from kernelpde.solution._solution import Solution
 
 
 def squared_norm(solution: Solution, fields: tuple[int, ...]) -> float:
     """Return ‖u‖² over some fields; NaN for the sparse solver."""
-    if isinstance(solution.expansion, LocalExpansion):
+    if solution.local_expansion is not None:
         return float("nan")
     total = 0.0
-    for batch in solution.expansion:
+    for batch in solution.batches:
         mask = np.array([term.field in fields for term in batch.terms])
         if mask.any():
             values = np.asarray(solution.evaluate_jets(batch.terms, batch.points))

@@ -39,7 +39,7 @@ SolveFunction = Callable[[Discretization, Solution | None], Solution]
 
 def has_student_t_noise(discretization: Discretization) -> bool:
     """Return whether some data have Student's t noise; reject it inside transformations."""
-    result = any(isinstance(c.noise, StudentT) for c in discretization.problem.conditions)
+    result = any(c.student_t is not None for c in discretization.problem.conditions)
     if result and is_traced(discretization):
         raise InputError(
             "solve: StudentT noise requires several solves and is not supported inside jit, grad "
@@ -56,7 +56,7 @@ def solve_reweighted(
     From an initial solution the scale is σ from the first solve on.
     """
     conditions = discretization.problem.conditions
-    noises = {n: c.noise for n, c in enumerate(conditions) if isinstance(c.noise, StudentT)}
+    noises = {n: c.student_t for n, c in enumerate(conditions) if c.student_t is not None}
     schedule = (1.0,) * _MAX_SOLVES
     if start is None:
         schedule = (*_SCALE_SCHEDULE, *schedule)

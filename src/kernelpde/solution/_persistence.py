@@ -53,9 +53,7 @@ def save_solution(
     check_solution("save_solution", solution)
     if notes is not None:
         check_instance("save_solution", "notes", notes, dict, "a dictionary of facts")
-    problem, expansion = solution.problem, solution.expansion
-    local = expansion if isinstance(expansion, LocalExpansion) else None
-    batches = (expansion.functionals,) if isinstance(expansion, LocalExpansion) else expansion
+    problem, local, batches = solution.problem, solution.local_expansion, solution.batches
     arrays: dict[str, Any] = {
         f"kernels.{name}": leaf for name, leaf in kernel_arrays(problem).items()
     }
@@ -65,8 +63,8 @@ def save_solution(
     if local is not None:
         arrays |= {"local.values": local.values, "local.metric": local.metric.scale}
     arrays["probe.kernels"] = kernel_fingerprint(problem, solution.point_sets)
-    pairs = zip(problem.residuals, solution.point_sets, strict=True)
-    arrays |= {f"probe.{n}": residual_fingerprint(*pair) for n, pair in enumerate(pairs)}
+    for n, condition in enumerate(problem.at_points(solution.point_sets).conditions):
+        arrays[f"probe.{n}"] = residual_fingerprint(condition.residual, condition.point_set)
     exponents = problem.exponents
     attributes = {
         **_names(problem),
@@ -216,9 +214,9 @@ def _build_solution(
     check_structure(attributes["make"], problem)
     if not agree(arrays["probe.kernels"], kernel_fingerprint(problem, point_sets)):
         raise InputError("its kernels have another formula, or other frozen hyperparameters.")
-    pairs = zip(problem.residuals, point_sets, strict=True)
-    for n, (residual, point_set) in enumerate(pairs):
-        if not agree(arrays[f"probe.{n}"], residual_fingerprint(residual, point_set)):
+    for n, condition in enumerate(problem.at_points(point_sets).conditions):
+        fingerprint = residual_fingerprint(condition.residual, condition.point_set)
+        if not agree(arrays[f"probe.{n}"], fingerprint):
             raise InputError(
                 f"the equation of condition {problem.conditions[n].name!r} is another one. Load it "
                 "with the problem that was solved."

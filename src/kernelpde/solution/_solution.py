@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 import jax
-import jax.core
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from kernelpde.arrays import Numbers, concrete_array, on_host
+from kernelpde.arrays import Numbers, concrete_array, is_tracer, on_host
 from kernelpde.checking import to_float_array
 from kernelpde.errors import InputError
 from kernelpde.functionals import Functionals, Term
@@ -86,7 +85,7 @@ class Solution(FieldSource, Exportable):
     @property
     def result(self) -> RESULTS:
         """Result of the iteration."""
-        if isinstance(self.result_code, jax.core.Tracer) or np.ndim(self.result_code):
+        if is_tracer(self.result_code) or np.ndim(self.result_code):
             raise InputError(
                 "Solution: a batched or traced solution has no single result. Use "
                 "solution.converged, an array of booleans."
@@ -100,7 +99,7 @@ class Solution(FieldSource, Exportable):
         An array inside `jit` and `vmap`.
         """
         good = is_converged(self.result_code)
-        return good if isinstance(good, jax.core.Tracer) or np.ndim(good) else bool(good)
+        return good if is_tracer(good) or np.ndim(good) else bool(good)
 
     def error_if_not_converged(self) -> "Solution":
         """Return the solution with a runtime error if it has not converged, for use in `jit`."""
@@ -112,15 +111,27 @@ class Solution(FieldSource, Exportable):
             lambda weights: eqx.error_if(weights, ~jnp.asarray(self.converged), message)
         )
 
+    @property
+    def local_expansion(self) -> LocalExpansion | None:
+        """Expansion of a solution of the sparse solver, or None."""
+        return self.expansion if isinstance(self.expansion, LocalExpansion) else None
+
+    @property
+    def batches(self) -> tuple[Functionals, ...]:
+        """Functionals of the expansion."""
+        expansion = self.expansion
+        return (expansion.functionals,) if isinstance(expansion, LocalExpansion) else expansion
+
     def with_weights(self, change: Callable[[Any], Any]) -> "Solution":
         """Return the solution with changed expansion weights. The points stay concrete."""
+        local = self.local_expansion
+        if local is not None:
+            return replace(self, expansion=replace(local, values=change(local.values)))
 
-        def weights(expansion: tuple[Functionals, ...] | LocalExpansion) -> Any:
-            if isinstance(expansion, LocalExpansion):
-                return expansion.values
-            return tuple(batch.coefficients for batch in expansion)
+        def weights(batches: tuple[Functionals, ...]) -> tuple[Array, ...]:
+            return tuple(batch.coefficients for batch in batches)
 
-        new = eqx.tree_at(weights, self.expansion, change(weights(self.expansion)))
+        new = eqx.tree_at(weights, self.batches, change(weights(self.batches)))
         return replace(self, expansion=new)
 
     @property
@@ -164,7 +175,7 @@ class Solution(FieldSource, Exportable):
         for parameter in self.problem.parameters:
             terms = (Term(self.problem.field_index(parameter.name), (order,)),)
             value = parameter.value(on_host(lambda v: v[0, 0], self.evaluate_jets(terms, anywhere)))
-            values[parameter.name] = value if isinstance(value, jax.core.Tracer) else float(value)
+            values[parameter.name] = value if is_tracer(value) else float(value)
         return values
 
     @cached_property
@@ -182,7 +193,7 @@ class Solution(FieldSource, Exportable):
                 "Solution: this solution is batched. Evaluate it by "
                 "jax.vmap(lambda solution: solution['u'](points))(solutions)."
             )
-        if isinstance(points, jax.core.Tracer):
+        if is_tracer(points):
             array = jnp.asarray(points, float)
         else:
             array = to_float_array("Solution", "points", points)
@@ -193,10 +204,10 @@ class Solution(FieldSource, Exportable):
                 f"got shape {array.shape}."
             )
         flat = concrete_array(array.reshape(-1, dimension))
-        if isinstance(self.expansion, LocalExpansion):
-            values = self.expansion.jets(self.problem.prior, flat, terms)
+        if self.local_expansion is not None:
+            values = self.local_expansion.jets(self.problem.prior, flat, terms)
         else:
-            values = evaluate_expansion(self.problem.prior, flat, terms, self.expansion, memory)
+            values = evaluate_expansion(self.problem.prior, flat, terms, self.batches, memory)
         return on_host(lambda v: v.reshape(*array.shape[:-1], len(terms)), values)
 
     def residual(self, condition: str, points: Numbers) -> Float[Array, "N R"]:
@@ -261,8 +272,8 @@ class Solution(FieldSource, Exportable):
         has_estimate = "error_estimate" in vars(self)
         errors = {name: self[name].error for name in names} if has_estimate else {}
         grid = problem_grid(self.problem, resolution, at, free=2)
-        pairs = zip(self.problem.conditions, self.point_sets, strict=True)
-        markers = {c.name: np.asarray(p.points) for c, p in pairs} if points else {}
+        point_sets = self.problem.by_condition(self.point_sets) if points else {}
+        markers = {name: np.asarray(points.points) for name, points in point_sets.items()}
         overlays = FieldOverlays(references or {}, std or {}, errors)
         return plot_fields(self, names, grid, overlays, residuals, markers, units or {})
 
@@ -321,11 +332,12 @@ class Solution(FieldSource, Exportable):
             lines.append(f"  linear solver: {self.linear_solver_message}")
         width = max(len("residual"), *map(len, self.residuals)) + 2
         lines.append(f"  {'residual':{width}} {'points':>7} {'rms':>9} {'max':>9}  at test points")
-        for points, (name, norms) in zip(self.point_sets, self.residuals.items(), strict=True):
+        row_counts = self.problem.row_counts(self.point_sets)
+        for name, norms in self.residuals.items():
             relative = self.test_residuals.get(name)
             test_residual = "not available" if relative is None else f"{relative:.1e} relative"
             lines.append(
-                f"    {name:{width - 2}} {points.rows_per_equation:7d} {norms['rms']:9.2e} "
+                f"    {name:{width - 2}} {row_counts[name]:7d} {norms['rms']:9.2e} "
                 f"{norms['max']:9.2e}  {test_residual}"
             )
         estimate = vars(self).get("error_estimate")

@@ -125,7 +125,6 @@ def _solve_eagerly(
             for values, condition in zip(start, inputs.conditions, strict=True)
         )
     state = solver.init(inputs, start, max_steps)
-    names = [condition.name for condition in discretization.problem.conditions]
     history: list[SolveRecord] = []
     has_ended = False
     while not has_ended:
@@ -139,7 +138,7 @@ def _solve_eagerly(
             step=len(history) + 1,
             damping=float(last.damping),
             accepted=bool(last.accepted),
-            residuals=dict(zip(names, last_rms.tolist(), strict=True)),
+            residuals=discretization.problem.by_condition(last_rms.tolist()),
             objective=float(last.objective),
             objective_index=int(index),
             previous_objective=float(last.previous_objective),

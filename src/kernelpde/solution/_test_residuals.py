@@ -4,12 +4,11 @@ from collections.abc import Callable
 
 import equinox as eqx
 import jax
-import jax.core
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from kernelpde.arrays import TINY, concrete_array, to_array
+from kernelpde.arrays import TINY, concrete_array, is_tracer, to_array
 from kernelpde.compiling import padded_size, pointwise
 from kernelpde.errors import InputError
 from kernelpde.functionals import Term
@@ -76,7 +75,7 @@ def compute_test_residuals(
     derivatives = tuple(sorted(terms | values))
     test_sets = [condition.point_set for condition in conditions.values()]
     padded, jet_values = _evaluate_at_test_points(evaluate_jets, derivatives, test_sets)
-    np_ = jnp if isinstance(padded, jax.core.Tracer) else np
+    np_ = jnp if is_tracer(padded) else np
     # Derivatives are scaled by the local point spacing, so that graded regions count equally.
     orders = np.array([derivative.order for derivative in derivatives])
     regions = [problem.conditions[problem.condition_index(name)].region for name in conditions]
@@ -141,7 +140,7 @@ def _evaluate_at_test_points(
         ranges.append(slice(start, start + len(points)))
         start += size
     values = evaluate_jets(derivatives, np.concatenate(padded))
-    values = values if isinstance(values, jax.core.Tracer) else np.asarray(values)
+    values = values if is_tracer(values) else np.asarray(values)
     return values, [values[rows] for rows in ranges]
 
 
@@ -174,7 +173,7 @@ def _draw_test_points(problem: Problem, name: str, points: PointSet, seed: int) 
     except InputError:
         # Regions of isolated points cannot be sampled with every number of points.
         return None
-    if isinstance(points.points, jax.core.Tracer):
+    if is_tracer(points.points):
         return test_points
     # The nodes of integrals follow the point of their row, and may coincide.
     collocation = {tuple(p) for p in np.asarray(points.points)[:: points.num_nodes].tolist()}
@@ -190,7 +189,7 @@ def midpoints(residual: Residual, points: PointSet) -> PointSet | None:
     """
     is_plain = points.num_nodes == 1 and points.normals is None and not points.data
     has_derivatives = any(d.order > 0 for term in residual.terms for d in term.derivatives)
-    traced = any(isinstance(array, jax.core.Tracer) for array in (points.points, points.noise))
+    traced = any(map(is_tracer, (points.points, points.noise)))
     if not is_plain or not has_derivatives or traced:
         return None
     coordinates = np.asarray(points.points)

@@ -6,13 +6,11 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-import jax
-import jax.core
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Complex, Float
 
-from kernelpde.arrays import Numbers, on_host, to_array
+from kernelpde.arrays import Numbers, is_tracer, on_host, to_array
 from kernelpde.checking import to_float_array
 from kernelpde.compiling import is_traced
 from kernelpde.errors import InputError
@@ -173,7 +171,7 @@ class LawView(FieldView):
 
     def check_range(self, arguments: Numbers) -> Float[Array, "*n"]:
         """Return arguments as an array; warn if some are extrapolated."""
-        if isinstance(arguments, jax.core.Tracer):
+        if is_tracer(arguments):
             return jnp.asarray(arguments)
         values = to_float_array("Law", "arguments", arguments)
         if values.size and not is_traced(self._solution):

@@ -45,7 +45,7 @@ def to_array(values: object) -> Array:
     return values if isinstance(values, jax.Array) else jax.device_put(np.array(values))
 
 
-def on_host(function: Callable[..., Any], *arrays: Any) -> Array:
+def on_host(function: Callable, *arrays: Any) -> Array:
     """Return `function(*arrays)`, computed by numpy if no array is a tracer.
 
     A single operation on JAX arrays outside of `jit` compiles a program for its shapes.

@@ -8,7 +8,7 @@ from typing import Any
 
 import jax
 import numpy as np
-from jaxtyping import Array
+from jaxtyping import Array, PyTree
 
 from kernelpde.checking import check_mapping, require
 from kernelpde.compiling import is_traced
@@ -28,11 +28,11 @@ class Path:
     - `start`, `end`: inputs at both ends, by name.
     """
 
-    start: dict[str, Any]
-    end: dict[str, Any]
+    start: dict[str, PyTree]
+    end: dict[str, PyTree]
 
     @staticmethod
-    def from_mapping(problem: Problem, path: Mapping[str, Any]) -> "Path":
+    def from_mapping(problem: Problem, path: Mapping[str, tuple[PyTree, PyTree]]) -> "Path":
         """Make a path from pairs (start, end) by the names of inputs."""
         advice = "Inputs are declared with the problem: Problem(..., inputs={'lam': 1.0})."
         check_mapping("continuation", "path", path, problem.inputs, advice=advice)
@@ -63,10 +63,10 @@ class Path:
         require(is_longer_than_zero, "continuation", "path", "two different ends", dict(path))
         return Path(start, end)
 
-    def inputs(self, position: float | Array) -> dict[str, Any]:
+    def inputs(self, position: float | Array) -> dict[str, PyTree]:
         """Return the inputs at a position."""
 
-        def interpolate(start: Any, end: Any) -> Any:
+        def interpolate(start: PyTree, end: PyTree) -> PyTree:
             return start + position * (end - start) if _is_number(start) else start
 
         return jax.tree.map(interpolate, self.start, self.end)
@@ -130,7 +130,7 @@ def _is_number(leaf: object) -> bool:
     return isinstance(leaf, jax.Array)
 
 
-def _structure(tree: Any) -> Any:
+def _structure(tree: PyTree) -> object:
     """Return the structure of an input with the shapes of its numbers, hashable."""
     leaves, structure = jax.tree.flatten(tree)
     return structure, tuple(leaf.shape if _is_number(leaf) else leaf for leaf in leaves)

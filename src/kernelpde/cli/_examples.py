@@ -1,7 +1,6 @@
 """List of the gallery."""
 
 from collections.abc import Mapping
-from typing import Any
 
 import typer
 from rich.console import Console
@@ -9,9 +8,10 @@ from rich.table import Table
 
 from kernelpde.checking import check_choice
 from kernelpde.gallery import EXAMPLES, example_groups, page_summaries
+from kernelpde.io import Attributes
 
 
-def list_examples(group: str | None) -> dict[str, dict[str, Any]]:
+def list_examples(group: str | None) -> dict[str, Attributes]:
     """Return summaries and numbers of points of the gallery, or of one group of it."""
     by_group = example_groups()
     if group is not None:
@@ -27,7 +27,7 @@ def list_examples(group: str | None) -> dict[str, dict[str, Any]]:
     }
 
 
-def print_examples(content: Mapping[str, Mapping[str, Any]]) -> None:
+def print_examples(content: Mapping[str, Attributes]) -> None:
     """Print the result of `list_examples` as a table."""
     table = Table(box=None, pad_edge=False)
     for title in ("name", "problem", "points"):

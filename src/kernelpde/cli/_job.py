@@ -5,7 +5,6 @@ import json
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -17,7 +16,7 @@ from kernelpde.errors import InputError
 from kernelpde.evolve import Evolution, march
 from kernelpde.gallery import Example
 from kernelpde.inference import Posterior, posterior
-from kernelpde.io import atomic_write, versions
+from kernelpde.io import Attributes, atomic_write, versions
 from kernelpde.learning import (
     Bilevel,
     CheckpointFile,
@@ -74,7 +73,7 @@ class Job:
         check_choice("solve", "--optimizer", self.optimizer, ("default", "adam"))
 
     @staticmethod
-    def from_metadata(metadata: Mapping[str, Any], path: str | Path) -> "Job":
+    def from_metadata(metadata: Attributes, path: str | Path) -> "Job":
         """Return the job stored in the metadata of a file."""
         try:
             return Job(**metadata["job"])
@@ -84,7 +83,7 @@ class Job:
                 "or kernelpde.load_solution."
             ) from error
 
-    def metadata(self) -> dict[str, Any]:
+    def metadata(self) -> Attributes:
         """Return the settings as stored in files."""
         return {"job": dataclasses.asdict(self)}
 
@@ -100,7 +99,7 @@ class Job:
         default = self.accuracy is None and example.num_windows == 1
         return dataclasses.replace(self, learn=default if self.learn is None else self.learn)
 
-    def settings(self, example: Example) -> dict[str, Any]:
+    def settings(self, example: Example) -> Attributes:
         """Return the arguments that `solve` and `march` share."""
         has_data = bool(data_conditions(example.problem))
         return {
@@ -124,7 +123,7 @@ class JobResult:
 
     example: Example
     solution: Solution | Evolution
-    report: dict[str, Any]
+    report: Attributes
     learned: LearningResult | None = None
     posterior: Posterior | None = None
 
@@ -217,7 +216,7 @@ def run_windows(
     return JobResult(example, evolution, report)
 
 
-def write_json(path: Path, content: Mapping[str, Any]) -> None:
+def write_json(path: Path, content: Attributes) -> None:
     """Write a JSON file atomically."""
     with atomic_write(path) as temporary:
         temporary.write_text(json.dumps(content, indent=2) + "\n")
@@ -258,7 +257,7 @@ def _run_learn(
 
 def _report(
     job: Job, example: Example, solution: Solution, counts: Mapping[str, int]
-) -> dict[str, Any]:
+) -> Attributes:
     problem, point_sets = solution.problem, solution.point_sets
     if job.accuracy is not None:
         counts = problem.row_counts(point_sets)
@@ -281,7 +280,7 @@ def _report(
     }
 
 
-def _summarize_posterior(posterior: Posterior, example: Example) -> dict[str, Any]:
+def _summarize_posterior(posterior: Posterior, example: Example) -> Attributes:
     parameters = {
         name: {
             "mean": estimate.mean,

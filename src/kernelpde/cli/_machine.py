@@ -3,8 +3,6 @@
 import os
 import platform
 import time
-from collections.abc import Mapping
-from typing import Any
 
 import jax
 import numpy as np
@@ -14,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from kernelpde.gallery import elliptic
-from kernelpde.io import versions
+from kernelpde.io import Attributes, versions
 from kernelpde.learning import Bilevel, FinalSolve, HeldOut, LevenbergMarquardt, learn
 from kernelpde.linear_solvers import (
     LEARNING_NUGGET,
@@ -33,7 +31,7 @@ _FACTORIZATIONS = {"solve": 12.0, "learn": 240.0}
 """Typical time of a solve and of learning, in Cholesky factorizations."""
 
 
-def diagnose(rows: int | None) -> dict[str, Any]:
+def diagnose(rows: int | None) -> Attributes:
     """Return facts about this machine; with a number of rows also its cost."""
     memory = physical_bytes()
     seconds = _factor_seconds(_SAMPLE)
@@ -52,7 +50,7 @@ def diagnose(rows: int | None) -> dict[str, Any]:
     return facts
 
 
-def _estimate(rows: int, sample_seconds: float, gigabytes: float | None) -> dict[str, Any]:
+def _estimate(rows: int, sample_seconds: float, gigabytes: float | None) -> Attributes:
     """Return memory and time for a dense system of the given size."""
     factor = sample_seconds * (rows / _SAMPLE) ** 3
     costs = {task: dense_cost(rows, learning=task == "learn") for task in _FACTORIZATIONS}
@@ -82,7 +80,7 @@ def _processors() -> int | None:
     return len(os.sched_getaffinity(0)) if is_linux else os.cpu_count()
 
 
-def print_diagnosis(facts: dict[str, Any]) -> None:
+def print_diagnosis(facts: Attributes) -> None:
     """Print the result of `diagnose`."""
     memory, sample = facts["memory_gigabytes"], facts["cholesky_seconds"]
     packages = ", ".join(f"{name} {version}" for name, version in facts["versions"].items())
@@ -108,7 +106,7 @@ def print_diagnosis(facts: dict[str, Any]) -> None:
     typer.echo("\n".join(lines))
 
 
-def run_benchmark(rows: int, seed: int) -> dict[str, Any]:
+def run_benchmark(rows: int, seed: int) -> Attributes:
     """Time a Gauss-Newton step and an evaluation of the outer loss on the elliptic problem."""
     points = {"equation": rows - rows // 4, "boundary": rows // 4}
     problem = elliptic().problem
@@ -148,7 +146,7 @@ def run_benchmark(rows: int, seed: int) -> dict[str, Any]:
     }
 
 
-def print_benchmark(times: Mapping[str, Any]) -> None:
+def print_benchmark(times: Attributes) -> None:
     """Print the result of `run_benchmark` as a table."""
     table = Table(box=None, pad_edge=False)
     for title in (f"{times['rows']} rows", "seconds", "Choleskys"):

@@ -2,12 +2,12 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import jax
 
 from kernelpde.arrays import agree
 from kernelpde.errors import InputError
+from kernelpde.io import Attributes
 from kernelpde.problem import PointSet, Problem
 from kernelpde.solution import Solution, load_solution, save_solution, solution_notes
 
@@ -15,7 +15,7 @@ from kernelpde.solution import Solution, load_solution, save_solution, solution_
 class WindowFiles:
     """Files of the windows, each with the settings of its run, which are compared on reading."""
 
-    def __init__(self, directory: Path | None, settings: dict[str, Any]):
+    def __init__(self, directory: Path | None, settings: Attributes):
         self.directory, self.settings = directory, settings
 
     def read(

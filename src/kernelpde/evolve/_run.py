@@ -14,7 +14,7 @@ from jaxtyping import Float
 from kernelpde.evolve._evolution import Evolution
 from kernelpde.evolve._files import WindowFiles
 from kernelpde.evolve._windows import continuity_condition, restrict_to_window
-from kernelpde.io import digest
+from kernelpde.io import Attributes, digest
 from kernelpde.learning import LearningResult, learn
 from kernelpde.linear_solvers import LinearSolver
 from kernelpde.nonlinear import AbstractNonlinearSolver
@@ -38,11 +38,11 @@ class WindowSettings(NamedTuple):
     callback: Callable[[int, Solution], None] | None
     checkpoint: Path | None
 
-    def point_options(self, index: int) -> dict[str, Any]:
+    def point_options(self, index: int) -> Attributes:
         """Return the options that determine the points of a window."""
         return {"seed": self.seed + _WINDOW_SEED * (index + 1), "sampling": self.sampling}
 
-    def as_text(self) -> dict[str, Any]:
+    def as_text(self) -> Attributes:
         """Return the settings that determine the solutions, for comparison with a file."""
         return {
             "windows": self.windows,

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from functools import cached_property, partial
 from itertools import permutations, product
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -61,7 +60,7 @@ class Implicit(AbstractDomain):
 
     def __init__(
         self,
-        function: Callable[..., Any],
+        function: Callable,
         time: str | None = None,
         resolution: int | None = None,
         **intervals: tuple[float, float],

@@ -6,6 +6,7 @@ next to its class, since reading has to build the object from classes above this
 only translate between the object and the contents of an archive.
 """
 
+from kernelpde.io._archive import Attributes as Attributes
 from kernelpde.io._archive import atomic_write as atomic_write
 from kernelpde.io._archive import digest as digest
 from kernelpde.io._archive import prepare_write as prepare_write

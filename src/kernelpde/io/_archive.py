@@ -12,12 +12,15 @@ import os
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from kernelpde.checking import format_value
 from kernelpde.errors import FileError, InputError, KernelPDEError
+
+Attributes: TypeAlias = dict[str, Any]
+"""JSON-serializable values by name."""
 
 _FACTS = "facts.json"
 _PACKAGES = ("kernelpde", "jax", "jaxlib", "numpy", "scipy", "equinox", "optax")
@@ -77,7 +80,7 @@ def write_archive(
     path: str | Path,
     kind: str,
     version: int,
-    attributes: Mapping[str, Any],
+    attributes: Attributes,
     arrays: Mapping[str, np.ndarray],
 ) -> None:
     """Write a file that `read_archive` accepts, by atomic replacement.
@@ -106,7 +109,7 @@ def write_archive(
 
 def read_archive(
     path: str | Path, kind: str, version: int
-) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+) -> tuple[Attributes, dict[str, np.ndarray]]:
     """Return the attributes and arrays of a file; raise `InputError` if it is not readable."""
     if not _is_path(path):
         raise InputError(f"Expected the name of a {kind} file; got {format_value(path)}.")

@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import equinox as eqx
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 
 from kernelpde.arrays import Numbers, to_array
 from kernelpde.compiling import MAX_PADDED_ROWS, is_traced
@@ -120,7 +120,7 @@ class Discretization(eqx.Module):
         """Return the discretization with retraced residuals; see `Problem.retraced`."""
         return replace(self, problem=self.problem.retraced())
 
-    def with_inputs(self, inputs: Mapping[str, Any]) -> "Discretization":
+    def with_inputs(self, inputs: Mapping[str, PyTree]) -> "Discretization":
         """Return the discretization with other values of some inputs."""
         return replace(self, problem=self.problem.with_inputs(inputs))
 

@@ -4,7 +4,7 @@ import html
 from base64 import b64encode
 from collections.abc import Callable
 from io import BytesIO
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kernelpde.errors import InputError
 
@@ -19,7 +19,7 @@ has to be fast."""
 class NotebookDisplay:
     """A result with a method `plot`, displayed in notebooks as its summary and a small plot."""
 
-    plot: Callable[..., Any]
+    plot: Callable
 
     def _repr_html_(self) -> str:
         return figure_to_html(repr(self), self.plot)

@@ -153,7 +153,7 @@ class Condition:
     @property
     def noise_std(self) -> np.ndarray:
         """Standard deviation of the noise; its current estimate if it is learned."""
-        std = getattr(self.noise, "std", self.noise)
+        std = getattr(self.noise, "noise_std", self.noise)
         return to_float_array(f"Condition {self.name!r}", "noise", std)
 
     def select(self, rows: np.ndarray) -> "Condition":

@@ -7,7 +7,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
+from jaxtyping import Array, PyTree
 
 from kernelpde.arrays import concrete_array, is_tracer
 from kernelpde.checking import check_mapping
@@ -32,11 +32,11 @@ class Inputs(eqx.Module):
     """
 
     values: tuple[Array, ...]
-    static_leaves: tuple[Any, ...] = eqx.field(static=True)
+    static_leaves: tuple[object, ...] = eqx.field(static=True)
     structure: Any = eqx.field(static=True)
 
     @staticmethod
-    def from_mapping(inputs: Mapping[str, Any]) -> "Inputs":
+    def from_mapping(inputs: Mapping[str, PyTree]) -> "Inputs":
         """Make inputs from trees by name."""
         trees = {name: float(v) if type(v) is int else v for name, v in inputs.items()}
         leaves, structure = jax.tree.flatten(trees)
@@ -58,13 +58,13 @@ class Inputs(eqx.Module):
         return tuple(self.tree)
 
     @property
-    def tree(self) -> dict[str, Any]:
+    def tree(self) -> dict[str, PyTree]:
         """Trees by name, with numbers as arrays."""
         values = iter(self.values)
         leaves = [next(values) if leaf is _NUMBER else leaf for leaf in self.static_leaves]
         return jax.tree.unflatten(self.structure, leaves)
 
-    def with_values(self, values: tuple[Any, ...]) -> "Inputs":
+    def with_values(self, values: tuple[Array, ...]) -> "Inputs":
         """Return the trees with other numbers."""
         return Inputs(values, self.static_leaves, self.structure)
 

@@ -34,7 +34,7 @@ class LearnedNoise:
         check_real("LearnedNoise", "initial", self.initial, greater_than=0)
 
     @property
-    def std(self) -> float:
+    def noise_std(self) -> float:
         """Current standard deviation."""
         return self.initial
 
@@ -68,6 +68,6 @@ class StudentT:
         check_real("StudentT", "df", self.df, greater_than=0)
 
     @property
-    def std(self) -> Numbers:
+    def noise_std(self) -> Numbers:
         """Standard deviation of data that are not outliers."""
         return self.scale

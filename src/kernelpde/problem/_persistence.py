@@ -2,10 +2,8 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import equinox as eqx
 import jax
@@ -15,7 +13,7 @@ import numpy as np
 from kernelpde.checking import check_instance, to_float_array
 from kernelpde.errors import InputError
 from kernelpde.functionals import Prior
-from kernelpde.io import atomic_write
+from kernelpde.io import Attributes, atomic_write
 from kernelpde.kernels import structure_of
 from kernelpde.problem._point_set import PointSet
 from kernelpde.problem._problem import Problem
@@ -134,7 +132,7 @@ def kernel_fingerprint(problem: Problem, point_sets: tuple[PointSet, ...]) -> np
     return np.stack(matrices)
 
 
-def _digest(contents: Mapping[str, Any]) -> str:
+def _digest(contents: Attributes) -> str:
     return hashlib.sha256(json.dumps(contents, sort_keys=True).encode()).hexdigest()
 
 
@@ -143,7 +141,7 @@ def _check_arguments(path: object, problem: Problem) -> None:
     check_instance("kernels", "problem", problem, Problem, "a Problem, such as learned.problem")
 
 
-def with_kernel_arrays(problem: Problem, arrays: Mapping[str, Any]) -> Problem:
+def with_kernel_arrays(problem: Problem, arrays: Attributes) -> Problem:
     """Replace the hyperparameters by arrays with the names of `kernel_arrays`."""
     current, dimension = kernel_arrays(problem), len(problem.space.coordinates)
     if set(arrays) != set(current):
@@ -171,7 +169,7 @@ def with_kernel_arrays(problem: Problem, arrays: Mapping[str, Any]) -> Problem:
     return problem.with_prior(replace(prior, exponents=problem.prior.exponents)).with_noises(noises)
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _read(path: Path) -> Attributes:
     try:
         contents = json.loads(path.read_text())
     except OSError as error:

@@ -3,13 +3,12 @@
 import zlib
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float, Int, PyTree
 
 from kernelpde.arrays import FLOAT_BYTES, Numbers, concrete_array, is_tracer, to_array
 from kernelpde.checking import check_integer, check_points
@@ -55,7 +54,7 @@ class PointSet(eqx.Module):
         """Return a subset of the rows, with all points of each."""
         point_indices = self.point_indices(rows)
 
-        def select(tree: Any, indices: np.ndarray) -> Any:
+        def select(tree: PyTree, indices: np.ndarray) -> PyTree:
             return jax.tree.map(lambda values: to_array(np.asarray(values)[indices]), tree)
 
         return PointSet(
@@ -168,7 +167,7 @@ def _sample(
     return PointCloud(array, name=caller).sample(None, rng, sampling)
 
 
-def _repeat(values: Any, num_nodes: int) -> Any:
+def _repeat(values: PyTree, num_nodes: int) -> PyTree:
     if is_tracer(values):
         return jnp.repeat(values, num_nodes, axis=0)
     return np.repeat(values, num_nodes, axis=0)

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 
 from kernelpde.arrays import Numbers, concrete_array, to_array
 from kernelpde.checking import (
@@ -88,7 +88,7 @@ class Problem:
         *conditions: Condition,
         fields: Sequence[Unknown],
         mixing: Numbers | None = None,
-        inputs: Mapping[str, Any] | None = None,
+        inputs: Mapping[str, PyTree] | None = None,
     ):
         require_float64()
         if not conditions or (is_sequence(fields) and not fields):
@@ -206,7 +206,7 @@ class Problem:
     def noises(self) -> tuple[Float[Array, ""] | None, ...]:
         """Logarithms of the learned standard deviations, None for conditions without."""
         return tuple(
-            None if c.learned_noise is None else to_array(np.log(c.learned_noise.std))
+            None if c.learned_noise is None else to_array(np.log(c.learned_noise.initial))
             for c in self.conditions
         )
 
@@ -240,11 +240,11 @@ class Problem:
         return problem
 
     @property
-    def inputs(self) -> dict[str, Any]:
+    def inputs(self) -> dict[str, PyTree]:
         """Prescribed values by name."""
         return self._inputs.tree
 
-    def with_inputs(self, inputs: Mapping[str, Any]) -> "Problem":
+    def with_inputs(self, inputs: Mapping[str, PyTree]) -> "Problem":
         """Replace some of the inputs."""
         new = self._inputs.replace(inputs)
         residuals = tuple(replace(residual, inputs=new.values) for residual in self.residuals)

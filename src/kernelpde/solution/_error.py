@@ -51,7 +51,7 @@ _SEED_OFFSET = 5_000_011
 class Fields(Protocol):
     """Fields by name, as functions of points."""
 
-    def __getitem__(self, field: str, /) -> Callable[[Any], Any]: ...
+    def __getitem__(self, field: str, /) -> Callable: ...
 
 
 @runtime_checkable

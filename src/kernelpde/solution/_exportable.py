@@ -24,7 +24,7 @@ class Exportable(NotebookDisplay, abc.ABC):
     problem: Problem
 
     @abc.abstractmethod
-    def __getitem__(self, field: str, /) -> Callable[[Any], Any]: ...
+    def __getitem__(self, field: str, /) -> Callable: ...
 
     @abc.abstractmethod
     def residual(self, condition: str, points: Numbers) -> Any: ...
@@ -35,7 +35,7 @@ class Exportable(NotebookDisplay, abc.ABC):
         points: Numbers | None = None,
         resolution: int | Sequence[int] | None = None,
         at: Mapping[str, float] | None = None,
-        extra: Mapping[str, Callable[[Any], Any]] | None = None,
+        extra: Mapping[str, Callable] | None = None,
     ) -> "Dataset":
         """Return the fields on a grid, or at given points, with NaN outside the domain.
 
@@ -63,7 +63,7 @@ class Exportable(NotebookDisplay, abc.ABC):
         points: Numbers | None = None,
         resolution: int | Sequence[int] | None = None,
         at: Mapping[str, float] | None = None,
-        extra: Mapping[str, Callable[[Any], Any]] | None = None,
+        extra: Mapping[str, Callable] | None = None,
     ) -> "UnstructuredGrid":
         """Return the fields on a grid, or at given points; arguments as for `to_xarray`.
 
@@ -103,7 +103,7 @@ def _tabulate(
     points: Numbers | None,
     resolution: int | Sequence[int] | None,
     at: Mapping[str, float] | None,
-    extra: Mapping[str, Callable[[Any], Any]] | None,
+    extra: Mapping[str, Callable] | None,
 ) -> FieldTable:
     """Evaluate all fields of a solution; arguments as for `to_xarray`."""
     coordinates = tuple(solution.problem.space.coordinates)

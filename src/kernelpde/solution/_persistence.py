@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import jax
 import numpy as np
@@ -12,7 +11,7 @@ from kernelpde.arrays import agree, to_array
 from kernelpde.checking import check_instance
 from kernelpde.errors import InputError
 from kernelpde.functionals import Functionals, Term
-from kernelpde.io import read_archive, write_archive
+from kernelpde.io import Attributes, read_archive, write_archive
 from kernelpde.kernels import structure_of
 from kernelpde.linear_solvers import LocalExpansion, ScaledCoordinates
 from kernelpde.problem import (
@@ -33,9 +32,7 @@ from kernelpde.solution._solution import Solution
 _KIND, _VERSION = "kernelpde solution", 1
 
 
-def save_solution(
-    path: str | Path, solution: Solution, notes: dict[str, Any] | None = None
-) -> None:
+def save_solution(path: str | Path, solution: Solution, notes: Attributes | None = None) -> None:
     """Write a solution: its points, weights, hyperparameters and history.
 
     **Arguments:**
@@ -54,9 +51,7 @@ def save_solution(
     if notes is not None:
         check_instance("save_solution", "notes", notes, dict, "a dictionary of facts")
     problem, local, batches = solution.problem, solution.local_expansion, solution.batches
-    arrays: dict[str, Any] = {
-        f"kernels.{name}": leaf for name, leaf in kernel_arrays(problem).items()
-    }
+    arrays: Attributes = {f"kernels.{name}": leaf for name, leaf in kernel_arrays(problem).items()}
     arrays |= {f"block.{n}": leaf for n, leaf in enumerate(jax.tree.leaves(solution.point_sets))}
     for n, batch in enumerate(batches):
         arrays |= {f"points.{n}": batch.points, f"coefficients.{n}": batch.coefficients}
@@ -89,7 +84,7 @@ def save_solution(
     write_archive(path, _KIND, _VERSION, attributes, leaves)
 
 
-def solution_notes(path: str | Path) -> dict[str, Any]:
+def solution_notes(path: str | Path) -> Attributes:
     """Return the notes stored with a solution."""
     notes = read_archive(path, _KIND, _VERSION)[0].get("notes")
     return notes if isinstance(notes, dict) else {}
@@ -133,7 +128,7 @@ def _names(problem: Problem) -> dict[str, list[str]]:
 
 
 def _read_expansion(
-    attributes: dict[str, Any], arrays: dict[str, np.ndarray], problem: Problem
+    attributes: Attributes, arrays: dict[str, np.ndarray], problem: Problem
 ) -> tuple[Functionals, ...] | LocalExpansion:
     dimension = len(problem.space.coordinates)
 
@@ -170,7 +165,7 @@ def _read_expansion(
 
 
 def _read_point_sets(
-    attributes: dict[str, Any], arrays: dict[str, np.ndarray], problem: Problem
+    attributes: Attributes, arrays: dict[str, np.ndarray], problem: Problem
 ) -> tuple[PointSet, ...]:
     counts = {
         name: 2 if count > 1 else 1
@@ -197,7 +192,7 @@ def _with_exponents(problem: Problem, exponents: list[int] | None) -> Problem:
 
 
 def _build_solution(
-    attributes: dict[str, Any], arrays: dict[str, np.ndarray], problem: Problem
+    attributes: Attributes, arrays: dict[str, np.ndarray], problem: Problem
 ) -> Solution:
     for kind, names in _names(problem).items():
         if attributes[kind] != names:

@@ -122,7 +122,7 @@ class Solution(FieldSource, Exportable):
         expansion = self.expansion
         return (expansion.functionals,) if isinstance(expansion, LocalExpansion) else expansion
 
-    def with_weights(self, change: Callable[[Any], Any]) -> "Solution":
+    def with_weights(self, change: Callable) -> "Solution":
         """Return the solution with changed expansion weights. The points stay concrete."""
         local = self.local_expansion
         if local is not None:

@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 
 from kernelpde.arrays import to_array
 from kernelpde.compiling import is_traced
@@ -41,7 +41,7 @@ def solve(
     problem: Problem | Discretization,
     points: Points | None = None,
     *,
-    inputs: Mapping[str, Any] | None = None,
+    inputs: Mapping[str, PyTree] | None = None,
     start: Start | tuple[Array, ...] | None = None,
     seed: int = 0,
     sampling: str = "halton",
@@ -172,7 +172,7 @@ def _to_solution(
     weights: tuple[Array, ...],
     scalars: tuple[Any, ...],
     history: SolveHistory,
-    to_scalar: Callable[[Any], Any],
+    to_scalar: Callable,
 ) -> Solution:
     """Return the solution of a final state, with its scalars converted."""
     names = [condition.name for condition in discretization.problem.conditions]

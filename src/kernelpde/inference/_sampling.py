@@ -2,12 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
 from kernelpde.arrays import to_array
 from kernelpde.checking import check_instance, check_integer, check_random_key
@@ -59,16 +59,16 @@ class _ChainState(NamedTuple):
     """Sampler state and step-size adaptation of a chain."""
 
     key: PRNGKeyArray
-    state: Any
-    adaptation: Any
+    state: PyTree
+    adaptation: PyTree
 
 
 class _DrawBatch(NamedTuple):
     """Consecutive draws of a chain."""
 
-    positions: Any
-    divergent: Any
-    evaluations: Any
+    positions: PyTree
+    divergent: PyTree
+    evaluations: PyTree
 
 
 def _whitened(density: LogDensity, root: Float[Array, "p p"]) -> Callable:

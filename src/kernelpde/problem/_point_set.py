@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, PyTree
 
-from kernelpde.arrays import FLOAT_BYTES, Numbers, concrete_array, is_tracer, to_array
+from kernelpde.arrays import Numbers, concrete_array, is_tracer, to_array
 from kernelpde.checking import check_integer, check_points
 from kernelpde.errors import InputError
 from kernelpde.geometry import Patch, PointCloud, RegionSample
@@ -20,6 +20,10 @@ from kernelpde.problem._condition import Condition
 _OUTSIDE_TOLERANCE = 1e-3
 """Distance from a domain, relative to its size, up to which user-supplied points are accepted. The
 tolerance covers rounding and approximate boundaries."""
+
+_BYTES_PER_POINT = 200
+"""Lower bound of the memory for drawing a point. It rejects numbers of points that no machine
+stores, so that half and double change nothing."""
 
 
 class PointSet(eqx.Module):
@@ -153,9 +157,7 @@ def _sample(
         return region.sample(None, rng, sampling)
     if np.ndim(points) == 0:
         count = check_integer(caller, "the number of points", points)
-        require_bytes(
-            f"{caller}: {count} points", 10 * FLOAT_BYTES * dimension * count, "Use fewer points."
-        )
+        require_bytes(f"{caller}: {count} points", _BYTES_PER_POINT * count, "Use fewer points.")
         return region.sample(count, rng, sampling)
     if region.has_normals or condition.data:
         raise InputError(

@@ -128,12 +128,6 @@ def _check(problem: object, points: object, linear_solver: object, callback: obj
     check_linear_solver("continuation", "linear_solver", linear_solver)
     if callback is not None:
         check_callable("continuation", "callback", callback, "a function of value and solution")
-    in_use = problem.solver_state.solver if isinstance(problem, Discretization) else linear_solver
-    if isinstance(in_use, Sparse):
-        raise InputError(
-            "continuation: Sparse does not support the row of the arclength, which couples all "
-            "points; expected Dense(), LowRank() or Automatic()."
-        )
     if isinstance(problem, Discretization):
         for name, value in {"points": points, "linear_solver": linear_solver}.items():
             if value is not None:
@@ -141,6 +135,12 @@ def _check(problem: object, points: object, linear_solver: object, callback: obj
                     f"continuation: a Discretization comes with its {name}; got another one. Pass "
                     f"{name} to kernelpde.discretize instead."
                 )
+        linear_solver = problem.solver_state.solver
+    if isinstance(linear_solver, Sparse):
+        raise InputError(
+            "continuation: Sparse does not support the row of the arclength, which couples all "
+            "points; expected Dense(), LowRank() or Automatic()."
+        )
 
 
 class _Walk:

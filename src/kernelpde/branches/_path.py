@@ -2,7 +2,7 @@
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -32,7 +32,7 @@ class Path:
     end: dict[str, PyTree]
 
     @staticmethod
-    def from_mapping(problem: Problem, path: Mapping[str, tuple[PyTree, PyTree]]) -> "Path":
+    def from_mapping(problem: Problem, path: Mapping[str, Sequence[PyTree]]) -> "Path":
         """Make a path from pairs (start, end) by the names of inputs."""
         advice = "Inputs are declared with the problem: Problem(..., inputs={'lam': 1.0})."
         check_mapping("continuation", "path", path, problem.inputs, advice=advice)

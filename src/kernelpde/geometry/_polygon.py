@@ -117,7 +117,7 @@ def _named_edges(outer: Facets, names: Sequence[str] | None) -> dict[str, Facets
     if names is None:
         return {"outer": outer}
     num_edges = len(outer.corners)
-    is_list = is_sequence(names) and {str} >= set(map(type, names))
+    is_list = is_sequence(names) and all(isinstance(name, str) for name in names)
     require(is_list, "Polygon", "names", "a list of strings", names)
     is_valid = len(names) == num_edges and not any(name.startswith("hole ") for name in names)
     expected = f"one name for each of {num_edges} edges, none of them 'hole ...'"

@@ -153,7 +153,9 @@ class Condition:
     @property
     def noise_std(self) -> np.ndarray:
         """Standard deviation of the noise; its current estimate if it is learned."""
-        std = getattr(self.noise, "noise_std", self.noise)
+        learned, student_t = self.learned_noise, self.student_t
+        std = self.noise if learned is None else learned.initial
+        std = std if student_t is None else student_t.scale
         return to_float_array(f"Condition {self.name!r}", "noise", std)
 
     def select(self, rows: np.ndarray) -> "Condition":

@@ -33,11 +33,6 @@ class LearnedNoise:
     def __post_init__(self):
         check_real("LearnedNoise", "initial", self.initial, greater_than=0)
 
-    @property
-    def noise_std(self) -> float:
-        """Current standard deviation."""
-        return self.initial
-
 
 @dataclass(frozen=True, eq=False)
 class StudentT:
@@ -66,8 +61,3 @@ class StudentT:
         require(bool(is_scale), "StudentT", "scale", expected, self.scale)
         object.__setattr__(self, "scale", scale)
         check_real("StudentT", "df", self.df, greater_than=0)
-
-    @property
-    def noise_std(self) -> Numbers:
-        """Standard deviation of data that are not outliers."""
-        return self.scale

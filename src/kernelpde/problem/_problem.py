@@ -212,15 +212,10 @@ class Problem:
 
     def with_noises(self, noises: Sequence[Float[Array, ""] | None]) -> "Problem":
         """Replace the learned noise of the conditions whose entry is not None."""
-        by_name = self.by_condition(noises)
-
-        def with_noise(condition: Condition) -> Condition:
-            noise = by_name[condition.name]
-            if noise is None:
-                return condition
-            return replace(condition, noise=LearnedNoise(float(np.exp(noise))))
-
-        return self._replace(conditions=tuple(map(with_noise, self.conditions)))
+        noises_by_name = self.by_condition(noises).items()
+        learned = {n: LearnedNoise(float(np.exp(v))) for n, v in noises_by_name if v is not None}
+        conditions = (replace(c, noise=learned.get(c.name, c.noise)) for c in self.conditions)
+        return self._replace(conditions=tuple(conditions))
 
     def with_current_noise(self, point_sets: tuple[PointSet, ...]) -> tuple[PointSet, ...]:
         """Replace the learned noise in point sets by its current estimate."""

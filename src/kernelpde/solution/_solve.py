@@ -87,8 +87,9 @@ def _solve_discretized(
     callback: Callable[[SolveRecord], bool | None] | None,
 ) -> Solution:
     """Solve with Gaussian noise."""
-    jet_values = start if isinstance(start, tuple) else None
-    if start is not None and not isinstance(start, tuple):
+    if start is None or isinstance(start, tuple):
+        jet_values = start
+    else:
         jet_values = initial_jets(discretization.problem, start, discretization.point_sets)
     if is_traced(discretization, jet_values):
         return _solve_traced(discretization, jet_values, solver, max_steps, throw)

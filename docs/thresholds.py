@@ -73,7 +73,7 @@ def page() -> str:
         "# Thresholds",
         "",
         "The tuned constants of the library. The reason is the docstring of the constant in the "
-        "source.",
+        "source. It names the consequences of half and double where they were measured.",
         "",
         "| module | name | value | reason |",
         "|---|---|---|---|",

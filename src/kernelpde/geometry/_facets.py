@@ -18,6 +18,9 @@ _DISTANCE_RATIO = 0.99
 """Relative accuracy of distances, which are exact near the surface. A lower bound of the distance
 to all further facets must exceed this fraction of the computed distance."""
 
+_EXTENT_MARGIN = 1.001
+"""Ratio of the cube of the space-filling curve to the extent, so that all centers are inside."""
+
 _SMOOTH_COSINE = np.cos(np.deg2rad(5.0))
 """Cosine of the angle between normals below which neighboring segments form one smooth curve."""
 
@@ -60,7 +63,7 @@ class Facets:
     def sorted_by_curve(self) -> "Facets":
         """Sort by a space-filling curve, so that evenly spaced parameters give even points."""
         extent = np.maximum(np.ptp(self.bounds, axis=1).max(), TINY)
-        unit = (self._centers - self.bounds[:, 0]) / (1.001 * extent)
+        unit = (self._centers - self.bounds[:, 0]) / (_EXTENT_MARGIN * extent)
         return self.select(np.argsort(morton_index(unit)))
 
     def __call__(self, unit: np.ndarray) -> RegionSample:

@@ -16,6 +16,10 @@ from kernelpde.geometry._sampling import Chart, Mask, Points, RegionSample, unit
 from kernelpde.geometry._size_field import SizeField
 from kernelpde.geometry._space import Space
 
+_TRIAL_MARGIN = 1.1
+"""Ratio of trial points to those that a masked region needs on average. The number is doubled until
+it suffices, so that only the cost of a draw depends on the ratio."""
+
 
 class AbstractRegion(abc.ABC):
     """A set from which points can be drawn: an interior, a boundary piece or a point cloud."""
@@ -142,7 +146,7 @@ class Patch(AbstractRegion):
                 f"The region {self.name!r} is not an image of a cube; a grid does not fit it. "
                 "Use another sampling method."
             )
-        num_trials = int(1.1 * count / fraction) + 32
+        num_trials = int(_TRIAL_MARGIN * count / fraction) + 32
         for _ in range(20):
             sample = self.chart(unit_points(num_trials, self.parameter_dim, method, rng))
             rows = np.flatnonzero(self.mask(sample.points))[:count]

@@ -19,6 +19,14 @@ Points = Float[np.ndarray, "n d"]
 """One point, normal or gradient per row."""
 
 
+_FIRST_RADIUS = 0.85
+"""First radius of Poisson disks, in units of the mean spacing: the algorithm of Bridson reaches 0.7
+of the densest packing, so that this radius is too large."""
+
+_RADIUS_RATIO = 0.95
+"""Ratio of the radii of consecutive attempts. A smaller one leaves out more points at random."""
+
+
 class RegionSample(NamedTuple):
     """Points of a region, with outward unit normals of boundaries and weights of averages."""
 
@@ -99,13 +107,12 @@ def _primes(count: int) -> list[int]:
 
 
 def _poisson(disk, count: int, dimension: int, rng: np.random.Generator) -> np.ndarray:
-    # Bridson's algorithm reaches 0.7 of the densest packing, so the first radius is too large.
-    radius = 0.85 * count ** (-1 / dimension)
+    radius = _FIRST_RADIUS * count ** (-1 / dimension)
     for _ in range(60):
         points = disk(dimension, radius=radius, rng=rng).fill_space()
         if len(points) >= count:
             return points[rng.permutation(len(points))[:count]]
-        radius *= 0.95
+        radius *= _RADIUS_RATIO
     raise InputError(f"Poisson disk sampling could not place {count} points.")
 
 

@@ -37,6 +37,9 @@ _MIN_LOO_CHI_SQUARED, _MAX_LOO_CHI_SQUARED = 0.1, 3.0
 """Range of leave-one-out chi-squared without a warning. Values outside do not occur by chance. The
 lower bound is farther from 1 because overestimated noise only widens the intervals."""
 
+_MAX_CHANCE = 6.0
+"""Deviation of a mean chi-squared value that occurs by chance, in standard deviations."""
+
 _MAX_FAILED_WEIGHT = 0.25
 """Largest weight of hyperparameters without a solution that gives no warning."""
 
@@ -164,7 +167,8 @@ class Posterior(MixtureOfGPs, NotebookDisplay):
             name: value
             for name, value in self.loo_chi_squared.items()
             if value < _MIN_LOO_CHI_SQUARED
-            or not value <= max(_MAX_LOO_CHI_SQUARED, 1.0 + 6.0 * np.sqrt(2.0 / counts[name]))
+            or not value
+            <= max(_MAX_LOO_CHI_SQUARED, 1.0 + _MAX_CHANCE * np.sqrt(2.0 / counts[name]))
         }
 
     def plot(

@@ -15,6 +15,10 @@ from kernelpde.errors import InputError
 from kernelpde.kernels._parameters import log_positive
 from kernelpde.precision import require_float64
 
+_INITIAL_VARIATION = 0.1
+"""Factor of the random last layer of a network that starts nearly constant. At 0 the derivatives in
+all other layers vanish."""
+
 
 class NetworkLengthscale(eqx.Module):
     """ℓ(x) = s softplus(N(x)) with a tanh network N, as in sections 5.4 and 5.5 of the paper.
@@ -75,7 +79,7 @@ class NetworkLengthscale(eqx.Module):
         return eqx.tree_at(
             lambda n: (n.network.layers[-1].weight, n.network.layers[-1].bias),
             self,
-            (0.1 * weight, bias),
+            (_INITIAL_VARIATION * weight, bias),
         )
 
 

@@ -214,7 +214,9 @@ class Problem:
         """Replace the learned noise of the conditions whose entry is not None."""
         noises_by_name = self.by_condition(noises).items()
         learned = {n: LearnedNoise(float(np.exp(v))) for n, v in noises_by_name if v is not None}
-        conditions = (replace(c, noise=learned.get(c.name, c.noise)) for c in self.conditions)
+        conditions = (
+            replace(c, noise=learned[c.name]) if c.name in learned else c for c in self.conditions
+        )
         return self._replace(conditions=tuple(conditions))
 
     def with_current_noise(self, point_sets: tuple[PointSet, ...]) -> tuple[PointSet, ...]:

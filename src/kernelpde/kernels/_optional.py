@@ -1,6 +1,7 @@
 """Sums in which `None` is zero: terms that vanish everywhere are never computed."""
 
 from collections.abc import Iterable
+from functools import reduce
 from typing import Any
 
 
@@ -16,7 +17,4 @@ def subtract_optional(left: Any, right: Any) -> Any:
 
 def sum_optional(terms: Iterable[Any]) -> Any:
     """Return the sum of all terms, `None` if there are none."""
-    total = None
-    for term in terms:
-        total = add_optional(total, term)
-    return total
+    return reduce(add_optional, terms, None)

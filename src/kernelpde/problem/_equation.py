@@ -286,9 +286,7 @@ class ResidualTracer:
         def residual(jet_values: list[Array], integrals: list[Array], arguments: LocalArguments):
             by_term, remaining = _by_term(terms, jet_values), iter(integrals)
             return self._evaluate(
-                lambda term: by_term.get(term, jnp.ones(())),
-                arguments,
-                lambda _: next(remaining),
+                lambda term: by_term.get(term, jnp.ones(())), arguments, lambda _: next(remaining)
             )
 
         zeros, zero_integrals = [np.zeros(())] * len(terms), [np.zeros(())] * self.num_integrals

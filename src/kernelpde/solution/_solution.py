@@ -127,11 +127,10 @@ class Solution(FieldSource, Exportable):
         local = self.local_expansion
         if local is not None:
             return replace(self, expansion=replace(local, values=change(local.values)))
-
-        def weights(batches: tuple[Functionals, ...]) -> tuple[Array, ...]:
-            return tuple(batch.coefficients for batch in batches)
-
-        new = eqx.tree_at(weights, self.batches, change(weights(self.batches)))
+        weights = tuple(batch.coefficients for batch in self.batches)
+        new = eqx.tree_at(
+            lambda batches: tuple(b.coefficients for b in batches), self.batches, change(weights)
+        )
         return replace(self, expansion=new)
 
     @property

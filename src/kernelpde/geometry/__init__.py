@@ -38,3 +38,5 @@ from kernelpde.geometry._sampling import RegionSample as RegionSample
 from kernelpde.geometry._sampling import unit_points as unit_points
 from kernelpde.geometry._size_field import SizeField as SizeField
 from kernelpde.geometry._space import Space as Space
+from kernelpde.geometry._vertices import Vertex as Vertex
+from kernelpde.geometry._vertices import find_vertices as find_vertices

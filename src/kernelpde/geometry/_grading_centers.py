@@ -13,19 +13,16 @@ from jaxtyping import Float
 from kernelpde.geometry._facets import Facets
 from kernelpde.geometry._grid import bounding_box
 from kernelpde.geometry._region import AbstractRegion, Patch, as_patches
-from kernelpde.geometry._tolerances import Tolerances
+from kernelpde.geometry._vertices import find_vertices
 
 _REENTRANT_ANGLE = 190.0
 """Minimum interior angle of a reentrant corner in degrees."""
 
 _STEPS = 2048
-"""Number of steps along the boundary in the search for the ends of curves and for arcs."""
+"""Number of steps along the boundary in the search for arcs."""
 
 _MIN_STEPS = 128
 """Minimum number of steps along each boundary piece in the search for arcs."""
-
-_BISECTIONS = 40
-"""Number of bisections that locate the parameter at which a curve leaves its mask."""
 
 _MAX_ARC_RADIUS = 0.25
 """Maximum radius of a small arc, relative to the smaller extent of the domain."""
@@ -46,6 +43,13 @@ class GradingCenters(NamedTuple):
     @staticmethod
     def empty() -> "GradingCenters":
         return GradingCenters(np.zeros((0, 2)), np.zeros(0))
+
+    def without(self, points: Float[np.ndarray, "m 2"]) -> "GradingCenters":
+        """Return the centers that are none of these points."""
+        is_other = np.ones(len(self.points), dtype=bool)
+        for point in points:
+            is_other &= np.any(self.points != point, axis=1)
+        return GradingCenters(self.points[is_other], self.radii[is_other])
 
     def thin(self) -> "GradingCenters":
         """Select centers by increasing radius so that none lies within the radius of another."""
@@ -121,39 +125,9 @@ def _fit_arcs(curve: Patch, num_steps: int, max_radius: float) -> Float[np.ndarr
 
 def reentrant_corners(regions: Sequence[AbstractRegion]) -> Float[np.ndarray, "k 2"]:
     """Return the points of a planar boundary with an interior angle of more than 190 degrees."""
-    curves = _boundary_curves(regions)
-    masks = [p.mask for p in as_patches(*regions) if p.is_interior and p.mask is not None]
-    if not masks or not curves:
-        return np.zeros((0, 2))
-    probe = Tolerances.from_bounds(bounding_box(regions)).probe
-    angle = np.linspace(0, 2 * np.pi, 720, endpoint=False)
-    circle = probe.min() * np.stack([np.cos(angle), np.sin(angle)], axis=1)
-    # Masks of meshes refer to flat sides, which turn where the curved boundary does not.
-    facet_angles = [c.chart.max_normal_angle for c in curves if isinstance(c.chart, Facets)]
-    min_angle = max(_REENTRANT_ANGLE, 185.0 + max(facet_angles, default=0.0))
-    corners: list[np.ndarray] = []
-    for end in np.concatenate([_curve_ends(curve) for curve in curves]):
-        inside = np.any([mask(end + circle) for mask in masks], axis=0)
-        is_repeated = any(np.all(np.abs(end - corner) < 2 * probe) for corner in corners)
-        if min_angle < 360 * inside.mean() < 359 and not is_repeated:
-            corners.append(end)
+    # Angles between flat sides of curved facets are no corners.
+    charts = [curve.chart for curve in _boundary_curves(regions)]
+    facet_angles = [chart.max_normal_angle for chart in charts if isinstance(chart, Facets)]
+    min_angle = np.deg2rad(max(_REENTRANT_ANGLE, 185.0 + max(facet_angles, default=0.0)))
+    corners = [vertex.point for vertex in find_vertices(regions) if vertex.angle > min_angle]
     return np.stack(corners) if corners else np.zeros((0, 2))
-
-
-def _curve_ends(curve: Patch) -> Float[np.ndarray, "k 2"]:
-    """Return the end points of a curve, of its smooth pieces, and of its parts in the mask."""
-    steps = np.linspace(0, 1, _STEPS + 1)[:, None]
-    ends = [steps[:1], steps[-1:]]
-    if isinstance(curve.chart, Facets):
-        # The start of a piece, and the end of the piece before it.
-        ends += [curve.chart.breaks, np.nextafter(curve.chart.breaks, 0.0)]
-    if curve.mask is not None:
-        inside = curve.mask(curve.chart(steps).points)
-        change = np.flatnonzero(inside[1:] != inside[:-1])
-        low, high = steps[change], steps[change + 1]
-        for _ in range(_BISECTIONS):
-            middle = (low + high) / 2
-            is_low = (curve.mask(curve.chart(middle).points) == inside[change])[:, None]
-            low, high = np.where(is_low, middle, low), np.where(is_low, high, middle)
-        ends.append(low)
-    return curve.chart(np.concatenate(ends)).points

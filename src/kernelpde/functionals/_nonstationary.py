@@ -139,13 +139,14 @@ def split_prior(prior: Prior, terms: Iterable[Term]) -> tuple[list[Latent], Nons
     Functionals with terms of higher order are no operators. All kernels then count as stationary.
     """
     if any(term.order > _MAX_ORDER for term in terms):
-        return list(prior.latents()), NonstationaryPrior()
+        summands = [(k, w) for kernel, w in prior.latents() for k in kernel.summands()]
+        return summands, NonstationaryPrior()
     stationary: list[Latent] = []
     summands = []
     for kernel, weights in prior.latents():
         remainder, nonstationary = kernel.split_nonstationary()
         if remainder is not None:
-            stationary.append((remainder, weights))
+            stationary += [(summand, weights) for summand in remainder.summands()]
         summands += [
             _Summand(variance, summand, weights)
             for variance, summand in nonstationary

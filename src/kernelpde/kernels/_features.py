@@ -22,6 +22,13 @@ def _format_row(values: np.ndarray) -> str:
     return ", ".join(f"{value:.3g}" for value in values)
 
 
+def sum_products(left: Float[Array, " n *_"], right: Float[Array, " n *_"]) -> Array:
+    """Return Σᵢ φᵢ(x) φᵢ(y), as a matrix product if x are rows and y are columns."""
+    if left.ndim == right.ndim == 3 and left.shape[2] == right.shape[1] == 1:
+        return left[:, :, 0].T @ right[:, 0, :]
+    return jnp.sum(left * right, axis=0)
+
+
 class FeatureKernel(AbstractKernel):
     """κ(x, y) = Σᵢ wᵢ φᵢ(x) φᵢ(y): known features of a solution, with unknown coefficients.
 
@@ -75,13 +82,8 @@ class FeatureKernel(AbstractKernel):
         left = self._derivatives(x, sorted({alpha for alpha, _ in orders}))
         right = self._derivatives(y, sorted({beta for _, beta in orders}))
         factors = jnp.broadcast_to(self.variance, (count,))
-        return [
-            sum(
-                (factors[i] * left[alpha][i] * right[beta][i] for i in range(1, count)),
-                start=factors[0] * left[alpha][0] * right[beta][0],
-            )
-            for alpha, beta in orders
-        ]
+        left = {alpha: (factors * values.T).T for alpha, values in left.items()}
+        return [sum_products(left[alpha], right[beta]) for alpha, beta in orders]
 
     def _count(self, dimension: int) -> int:
         point = jax.ShapeDtypeStruct((dimension,), jnp.float64)

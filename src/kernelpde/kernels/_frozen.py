@@ -84,6 +84,10 @@ class Frozen(AbstractKernel):
         remainder, summands = self.kernel.split_nonstationary()
         return (remainder, summands) if summands else (self, ())
 
+    def summands(self) -> tuple[AbstractKernel, ...]:
+        summands = self.kernel.summands()
+        return summands if len(summands) > 1 else (self,)
+
     def partials(self, x: Coordinates, y: Coordinates, orders: Sequence[OrderPair]) -> Partials:
         return self.kernel.partials(x, y, orders)
 

@@ -123,6 +123,13 @@ class AbstractKernel(eqx.Module):
         """Split κ into κ₀ + Σ σᵢ² κᵢ with nonstationary κᵢ. `None` is a zero κ₀, or σᵢ² = 1."""
         return self, ()
 
+    def summands(self) -> "tuple[AbstractKernel, ...]":
+        """Return kernels whose sum is κ, those that are stationary apart from others.
+
+        Stationary kernels have few different derivatives, their sums with others have many.
+        """
+        return (self,)
+
     def __call__(self, x: Numbers, y: Numbers) -> Float[Array, ""]:
         """Return κ(x, y) for two points."""
         x, y = jnp.asarray(x), jnp.asarray(y)
@@ -230,6 +237,9 @@ class Sum(AbstractKernel):
         remainder = second if first is None else first if second is None else Sum(first, second)
         return remainder, first_summands + second_summands
 
+    def summands(self) -> tuple[AbstractKernel, ...]:
+        return (self,) if self.is_stationary else self.first.summands() + self.second.summands()
+
     def partials(self, x: Coordinates, y: Coordinates, orders: Sequence[OrderPair]) -> Partials:
         summands = (kernel.partials(x, y, orders) for kernel in (self.first, self.second))
         return list(map(add_optional, *summands))
@@ -302,6 +312,9 @@ class Scale(AbstractKernel):
         variance = self.variance
         scaled = tuple((variance if s is None else variance * s, k) for s, k in summands)
         return None if inner is None else eqx.tree_at(lambda k: k.kernel, self, inner), scaled
+
+    def summands(self) -> tuple[AbstractKernel, ...]:
+        return tuple(eqx.tree_at(lambda k: k.kernel, self, k) for k in self.kernel.summands())
 
     def partials(self, x: Coordinates, y: Coordinates, orders: Sequence[OrderPair]) -> Partials:
         variance = self.variance

@@ -85,6 +85,7 @@ from kernelpde.problem import LearnedNoise as LearnedNoise
 from kernelpde.problem import Parameter as Parameter
 from kernelpde.problem import Problem as Problem
 from kernelpde.problem import StudentT as StudentT
+from kernelpde.problem import add_corner_functions as add_corner_functions
 from kernelpde.problem import integral as integral
 from kernelpde.problem import load_kernels as load_kernels
 from kernelpde.problem import save_kernels as save_kernels

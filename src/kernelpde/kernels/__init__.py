@@ -48,6 +48,8 @@ from kernelpde.kernels._radial import AbstractRadial as AbstractRadial
 from kernelpde.kernels._radial import Gaussian as Gaussian
 from kernelpde.kernels._radial import Matern as Matern
 from kernelpde.kernels._radial import RationalQuadratic as RationalQuadratic
+from kernelpde.kernels._singular import SingularFunction as SingularFunction
+from kernelpde.kernels._singular import SingularKernel as SingularKernel
 from kernelpde.kernels._structure import structure_of as structure_of
 from kernelpde.kernels._tiles import map_tiles as map_tiles
 from kernelpde.kernels._tiles import num_rows as num_rows

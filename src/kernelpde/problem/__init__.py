@@ -6,6 +6,8 @@ Other packages may import all names below.
 """
 
 from kernelpde.problem._condition import Condition as Condition
+from kernelpde.problem._corners import add_corner_functions as add_corner_functions
+from kernelpde.problem._corners import singular_corners as singular_corners
 from kernelpde.problem._discrete import Conditions as Conditions
 from kernelpde.problem._discrete import DiscreteCondition as DiscreteCondition
 from kernelpde.problem._discrete import DiscreteProblem as DiscreteProblem
@@ -40,6 +42,7 @@ from kernelpde.problem._persistence import residual_fingerprint as residual_fing
 from kernelpde.problem._persistence import save_kernels as save_kernels
 from kernelpde.problem._persistence import unscaled_prior as unscaled_prior
 from kernelpde.problem._persistence import with_kernel_arrays as with_kernel_arrays
+from kernelpde.problem._persistence import with_stored_corners as with_stored_corners
 from kernelpde.problem._point_set import PointSet as PointSet
 from kernelpde.problem._problem import Problem as Problem
 from kernelpde.problem._residual import Residual as Residual

@@ -14,7 +14,8 @@ from kernelpde.checking import check_instance, to_float_array
 from kernelpde.errors import InputError
 from kernelpde.functionals import Prior
 from kernelpde.io import Attributes, atomic_write
-from kernelpde.kernels import structure_of
+from kernelpde.kernels import SingularKernel, structure_of
+from kernelpde.problem._corners import add_corner_functions
 from kernelpde.problem._point_set import PointSet
 from kernelpde.problem._problem import Problem
 from kernelpde.problem._residual import Residual
@@ -82,6 +83,7 @@ def load_kernels(path: str | Path, problem: Problem) -> Problem:
     if not isinstance(arrays, dict):
         raise InputError(f"{path}: contains no hyperparameters.")
     try:
+        problem = with_stored_corners(problem, contents.get("structure"))
         loaded = with_kernel_arrays(problem, arrays)
         check_structure(contents.get("structure"), loaded)
     except InputError as error:
@@ -92,6 +94,11 @@ def load_kernels(path: str | Path, problem: Problem) -> Problem:
             "hyperparameters, create kernels with new values and save them."
         )
     return loaded
+
+
+def with_stored_corners(problem: Problem, structure: object) -> Problem:
+    """Add the corner functions that `solve` has added to a problem whose kernels are stored."""
+    return add_corner_functions(problem) if SingularKernel.__name__ in str(structure) else problem
 
 
 def check_structure(structure: object, problem: Problem) -> None:

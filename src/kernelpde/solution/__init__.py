@@ -11,6 +11,7 @@ from kernelpde.solution._arguments import check_point_sets as check_point_sets
 from kernelpde.solution._arguments import check_problem as check_problem
 from kernelpde.solution._arguments import check_solution as check_solution
 from kernelpde.solution._arguments import check_solver as check_solver
+from kernelpde.solution._corner_terms import CornerTerm as CornerTerm
 from kernelpde.solution._error import ErrorEstimate as ErrorEstimate
 from kernelpde.solution._error import FieldError as FieldError
 from kernelpde.solution._error import Perturbation as Perturbation

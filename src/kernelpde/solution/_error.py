@@ -218,6 +218,15 @@ class ErrorEstimate(Mapping[str, FieldError], Generic[F]):
             return np.asarray(error)
         return np.asarray(np.maximum(error, weight * np.abs(np.asarray(quantity(closer)) - value)))
 
+    @property
+    def is_shorter_closer(self) -> bool:
+        """True if the solution with shorter lengthscales is closer than the one with longer ones.
+
+        The lengthscales are then too long rather than too short for the points.
+        """
+        closer, _ = self._closer_solution(self._relative_fields)
+        return closer is not None and closer is self.shorter
+
     def _closer_solution(self, quantity: Callable[[F], Any]) -> tuple[F | None, float]:
         """Return the closer solution with modified lengthscales, and the weight of its change."""
         if self.longer is None or self.shorter is None:

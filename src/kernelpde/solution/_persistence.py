@@ -23,6 +23,7 @@ from kernelpde.problem import (
     residual_fingerprint,
     unscaled_prior,
     with_kernel_arrays,
+    with_stored_corners,
 )
 from kernelpde.results import RESULTS
 from kernelpde.solution._arguments import check_problem, check_solution
@@ -204,6 +205,7 @@ def _build_solution(
     }
     expansion = _read_expansion(attributes, arrays, problem)
     point_sets = _read_point_sets(attributes, arrays, problem)
+    problem = with_stored_corners(problem, attributes["make"])
     problem = with_kernel_arrays(problem, hyperparameters)
     problem = _with_exponents(problem, attributes["exponents"])
     check_structure(attributes["make"], problem)

@@ -22,6 +22,7 @@ from kernelpde.plotting import FieldOverlays, plot_fields, plot_lengthscales
 from kernelpde.precision import require_float64
 from kernelpde.problem import PointSet, Problem, field_names, original_kernel, problem_grid
 from kernelpde.results import RESULTS, is_converged
+from kernelpde.solution._corner_terms import CornerTerm, corner_terms
 from kernelpde.solution._error import ErrorEstimate, estimate_error
 from kernelpde.solution._evaluation import evaluate_expansion, evaluate_residual
 from kernelpde.solution._exportable import Exportable
@@ -176,6 +177,14 @@ class Solution(FieldSource, Exportable):
             value = parameter.value(on_host(lambda v: v[0, 0], self.evaluate_jets(terms, anywhere)))
             values[parameter.name] = value if is_tracer(value) else float(value)
         return values
+
+    @cached_property
+    def corner_terms(self) -> tuple[CornerTerm, ...]:
+        """Singular terms at corners, with coefficients such as stress intensity factors.
+
+        Solutions with `accuracy=` have them, as do solutions of `add_corner_functions(problem)`.
+        """
+        return corner_terms(self)
 
     @cached_property
     def law_arguments(self) -> dict[str, Array]:
@@ -339,6 +348,8 @@ class Solution(FieldSource, Exportable):
                 f"    {name:{width - 2}} {row_counts[name]:7d} {norms['rms']:9.2e} "
                 f"{norms['max']:9.2e}  {test_residual}"
             )
+        if self.corner_terms:
+            lines += ["  singular terms:", *(f"    {term}" for term in self.corner_terms)]
         estimate = vars(self).get("error_estimate")
         if estimate is not None:
             lines += [f"  {line}" for line in repr(estimate).splitlines()]

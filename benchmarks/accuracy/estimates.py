@@ -3,7 +3,7 @@
     python -m benchmarks estimates effectivity [--names box2,corner] [--seeds 500:512]
     python -m benchmarks estimates accuracy [--names ...] [--seeds 600:616]
     python -m benchmarks estimates speed
-    python -m benchmarks estimates corners|holes|plates
+    python -m benchmarks estimates holes|plates
 
 The random problems of `robustness`, and L-shaped domains with a singularity in their corner. The
 estimator was made on seeds 0 to 2 and four lengthscales that were not learned; its bound on what a
@@ -19,11 +19,10 @@ seconds, and those of one solve at the final points with the final kernels.
 `speed`: everything compiled, CPU seconds of an accuracy on demand over those of one solve at the
 final points with the final kernels.
 
-`corners`: r^(2/3) sin(2θ/3) in an L-shape, to 1e-4 and 1e-5; also even points and one learned
-lengthscale with as many rows. `holes`: a logarithm outside of a small hole, to 1e-4 and 1e-6;
-positions and radii were not used to choose what counts as small. `plates`: several holes, and a
-Robin condition on the sides, to 1e-3 and 1e-5; how sizes behave between holes was chosen on two
-other plates and a bracket.
+`holes`: a logarithm outside of a small hole, to 1e-4 and 1e-6; also even points and one learned
+lengthscale with as many rows; positions and radii were not used to choose what counts as small.
+`plates`: several holes, and a Robin condition on the sides, to 1e-3 and 1e-5; how sizes behave
+between holes was chosen on two other plates and a bracket.
 """
 
 import time
@@ -187,17 +186,6 @@ Domain = tuple[kp.geometry.AbstractDomain, Callable[[Any], Any], tuple[str, ...]
 """A domain, a harmonic function there, and the pieces on which a Robin condition gives it."""
 
 
-def l_shape(seed: int) -> Domain:
-    """With the singularity of its corner."""
-    del seed
-
-    def exact(x):
-        r = jnp.sqrt(x[0] ** 2 + x[1] ** 2 + 1e-300)
-        return r ** (2 / 3) * jnp.sin(2 / 3 * jnp.mod(jnp.arctan2(x[1], x[0]), 2 * jnp.pi))
-
-    return kp.Box(x=(-1.0, 1.0), y=(-1.0, 1.0)) - kp.Box(x=(0.0, 1.1), y=(-1.1, 0.0)), exact, ()
-
-
 def with_hole(seed: int) -> Domain:
     """A square with a small hole anywhere, and a logarithm around its center."""
     rng = np.random.default_rng([seed, 17])
@@ -234,7 +222,6 @@ def plate(seed: int) -> Domain:
 
 
 GRADED = {
-    "corners": (l_shape, (1e-4, 1e-5)),
     "holes": (with_hole, (1e-4, 1e-6)),
     "plates": (plate, (1e-3, 1e-5)),
 }

@@ -95,6 +95,19 @@ def cost() -> str:
     )
 
 
+def corners() -> str:
+    rows = []
+    for case, runs in by_case(load("corners")).items():
+        spread = [
+            f"{min(column(runs, key)):{form}} to {max(column(runs, key)):{form}}"
+            for key, form in (("error", ".1e"), ("estimate", ".1e"), ("rows", "d"))
+        ]
+        claimed = f"{sum(column(runs, 'claimed'))} of {len(runs)}"
+        seconds = f"{median(column(runs, 'CPU seconds')):.0f}"
+        rows.append((case, f"{runs[0]['accuracy']:.0e}", claimed, *spread, seconds))
+    return table("problem | target | reached | true errors | estimated errors | rows | CPU s", rows)
+
+
 def graded(study: str) -> str:
     by_accuracy = by_case(load("estimates", study=study), "accuracy")
     rows = []
@@ -292,7 +305,8 @@ TABLES: dict[str, dict[str, Callable[[], str]]] = {
         "claims": claims,
         "effectivity": effectivity,
         "cost": cost,
-        **{study: lambda study=study: graded(study) for study in ("corners", "holes", "plates")},
+        "corners": corners,
+        **{study: lambda study=study: graded(study) for study in ("holes", "plates")},
     },
     "inverse": {f.__name__: f for f in (laws, sampling, outliers, darcy, adjoint, calibration)},
     "criteria": {

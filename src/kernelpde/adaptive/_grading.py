@@ -17,7 +17,7 @@ from jaxtyping import Array
 
 from kernelpde.geometry import GradingCenters, SizeField, bounding_box, find_grading_centers
 from kernelpde.kernels import AbstractRadial, Gibbs, SizeFieldLengthscale
-from kernelpde.problem import Condition, Problem
+from kernelpde.problem import Condition, Problem, singular_corners
 
 _MIN_SIZE_FACTOR = 0.1
 """Smallest size relative to the accuracy. Cutting off r^a at a size s changes the solution
@@ -29,9 +29,12 @@ isotropic in such coordinates, and scaled by coordinate otherwise."""
 
 
 def grading_centers(problem: Problem) -> GradingCenters:
-    """Return the points near which solutions are likely to vary on a small scale."""
+    """Return the points near which solutions are likely to vary on a small scale.
+
+    Corners with singular functions are not among them.
+    """
     exact = [c.region for c in problem.conditions if not c.noise_std.any()]
-    return find_grading_centers(exact)
+    return find_grading_centers(exact).without(singular_corners(problem))
 
 
 def grade_problem(problem: Problem, centers: GradingCenters, accuracy: float) -> Problem:

@@ -14,6 +14,7 @@ from kernelpde.adaptive._grading import grade_problem, grading_centers
 from kernelpde.adaptive._uncertainty import error_over_posterior_std
 from kernelpde.errors import SolveError
 from kernelpde.geometry import GradingCenters
+from kernelpde.kernels import scale_lengthscales
 from kernelpde.learning import Bilevel, FinalSolve, ThetaMap, learn, shorten_until_resolved
 from kernelpde.linear_solvers import LinearSolver
 from kernelpde.nonlinear import (
@@ -21,7 +22,7 @@ from kernelpde.nonlinear import (
     Discretization,
     Points,
 )
-from kernelpde.problem import PointSet, Problem
+from kernelpde.problem import PointSet, Problem, add_corner_functions
 from kernelpde.results import RESULTS
 from kernelpde.solution import Solution, Start
 from kernelpde.solution import solve as solve_at_points
@@ -49,6 +50,13 @@ grading centers. Smooth solutions have a ratio of a tenth or less."""
 
 _STAGNATION_RATIO = 0.9
 """Ratio of estimated errors above which a level stagnates."""
+
+_SHORTENING = 0.7
+"""Factor of lengthscales that are too long, the inverse of the one in error estimates."""
+
+_IMPROVEMENT = 0.7
+"""Ratio of estimated errors below which shorter lengthscales are accepted. At half of it fewer
+levels are saved; near one, the smaller of two equal estimates is chosen, which is too low."""
 
 _MAX_STAGNANT_LEVELS = 2
 """Number of successive stagnant levels that end the refinement."""
@@ -124,6 +132,8 @@ def solve(
         return solve_at_points(problem, points, inputs=inputs, start=start, throw=throw, **options)
     target = Accuracy.from_value(accuracy)
     problem, start = check_arguments(problem, target, points, inputs, start)
+    if target.relative is not None:
+        problem = add_corner_functions(problem)
     solution = _solve_adaptively(problem, target, settings, start)
     if throw and not solution.converged:
         raise SolveError(str(solution), solution)
@@ -222,7 +232,7 @@ def _solve_adaptively(
     points_per_axis = _INITIAL_POINTS_PER_AXIS.get(dimension, 3.0)
     # A callback that ends learning ends the solve of the level and the refinement as well.
     settings = settings.until_stopped()
-    deadline, progress, is_first = np.inf, _Progress(), True
+    deadline, progress, compares = np.inf, _Progress(), True
     if target.max_seconds is not None:
         deadline = time.perf_counter() + target.max_seconds
     centers = grading_centers(problem) if target.relative is not None else GradingCenters.empty()
@@ -231,7 +241,7 @@ def _solve_adaptively(
         points = problem.collocate(counts, seed=settings.seed, sampling=settings.sampling)
         rows = problem.at_points(points).num_rows
         is_frozen = not ThetaMap.of(problem.prior, problem.noises).vector.size
-        if not is_frozen and (is_first or rows <= _MAX_LEARNING_ROWS):
+        if not is_frozen and (compares or rows <= _MAX_LEARNING_ROWS):
             solve_counts, row_growth = None, 2.0
         else:
             # As many points as training and validation points of a learning level.
@@ -244,11 +254,11 @@ def _solve_adaptively(
         limited = settings if progress.best is None else settings.until(deadline)
         now = time.perf_counter()
         learning = settings.until(now + _LEARNING_SHARE * (deadline - now))
-        level = _solve_level(problem, points, solve_counts, limited, learning, start, is_first)
+        level = _solve_level(problem, points, solve_counts, limited, learning, start, compares)
         limit = "the time limit (max_seconds) or the callback ended a level"
         if level.result is RESULTS.stopped and progress.best is not None:
             return progress.best_effort(target, limit)
-        error = _error(level, target)
+        level, error = _shorten(level, target, limited)
         if level.converged and error <= target.target_error:
             return _with_message(level, f"Accuracy {target} requested and reached.")
         is_slow = progress.add(level, error)
@@ -256,10 +266,11 @@ def _solve_adaptively(
             start = level
         if is_slow and len(centers.points):
             problem = grade_problem(problem, centers, target.target_error)
-            centers, is_first = GradingCenters.empty(), True
+            centers, compares = GradingCenters.empty(), True
             progress.stagnant_levels, progress.best_error = 0, np.inf
         elif level.converged:
-            problem, is_first = level.problem, False
+            # Lengthscales learned from few points may be far from those that suit more points.
+            problem, compares = level.problem, is_slow and 2 * rows <= _MAX_LEARNING_ROWS
         if progress.stagnant_levels >= _MAX_STAGNANT_LEVELS:
             limit = "more points do not help, because of rounding or the kernel"
             return progress.best_effort(target, limit)
@@ -277,15 +288,18 @@ def _solve_level(
     settings: _LevelSettings,
     learning: _LevelSettings,
     start: Start | None,
-    is_first: bool,
+    compares: bool,
 ) -> Solution:
     """Learn the kernels at points and solve, or solve only, with `solve_counts` points.
 
-    The first level compares several lengthscales.
+    **Arguments:**
+
+    - `compares`: whether learning compares several lengthscales, as on the first level and after
+      one with little progress.
     """
     if solve_counts is not None:
         solution = settings.solve(problem, solve_counts, start)
-        if is_first:
+        if compares:
             return solution
         return shorten_until_resolved(
             solution, lambda shorter, s: settings.solve(shorter, s.point_sets, s)
@@ -298,15 +312,34 @@ def _solve_level(
     result = learn(
         problem,
         points,
-        method=Bilevel(solver=settings.solver, multistart=is_first, final=final),
+        method=Bilevel(solver=settings.solver, multistart=compares, final=final),
         start=start,
         seed=settings.seed,
         sampling=settings.sampling,
-        max_steps=None if is_first else _STEPS_PER_LEVEL,
+        max_steps=None if compares else _STEPS_PER_LEVEL,
         throw=False,
         callback=learning.callback,
     )
     return result.solution
+
+
+def _shorten(level: Solution, target: Accuracy, settings: _LevelSettings) -> tuple[Solution, float]:
+    """Shorten lengthscales at the same points while that reduces the estimated error.
+
+    Lengthscales that are learned from half of the points are often too long for all of them.
+    Returns the solution and its estimated error.
+    """
+    error = _error(level, target)
+    while level.converged and target.relative is not None and error > target.relative:
+        prior = scale_lengthscales(level.problem.prior, _SHORTENING, include_frozen=False)
+        if prior is None or not level.error_estimate.is_shorter_closer:
+            break
+        shorter = settings.solve(level.problem.with_prior(prior), level.point_sets, level)
+        shorter_error = _error(shorter, target)
+        if not (shorter.converged and shorter_error < _IMPROVEMENT * error):
+            break
+        level, error = shorter, shorter_error
+    return level, error
 
 
 def _error(solution: Solution, target: Accuracy) -> float:

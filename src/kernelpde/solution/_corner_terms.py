@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from kernelpde.kernels import AbstractKernel, Scale, SingularFunction, SingularKernel, Sum
-from kernelpde.linear_solvers import LocalExpansion
 from kernelpde.problem import original_kernel
 
 if TYPE_CHECKING:
@@ -43,14 +42,14 @@ class CornerTerm(NamedTuple):
 
 def corner_terms(solution: "Solution") -> tuple[CornerTerm, ...]:
     """Return the singular terms of a solution; none if the solver is sparse."""
-    if isinstance(solution.expansion, LocalExpansion):
+    if solution.local_expansion is not None:
         return ()
     terms: list[CornerTerm] = []
     for index, field in enumerate(solution.problem.fields):
         for kernel, variance in _singular_kernels(original_kernel(field)):
             values = variance * sum(
                 np.einsum("n,in->i", np.asarray(batch.coefficients)[:, t], derivatives[order])
-                for batch in solution.expansion
+                for batch in solution.batches
                 for t, term in enumerate(batch.terms)
                 if term.field == index
                 for derivatives in [kernel.derivatives(tuple(batch.points.T), term.orders)]

@@ -1,15 +1,13 @@
 """Coefficients of the singular functions of a solution, such as stress intensity factors."""
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
+from kernelpde.functionals import Functionals
 from kernelpde.kernels import AbstractKernel, Scale, SingularFunction, SingularKernel, Sum
-from kernelpde.problem import original_kernel
-
-if TYPE_CHECKING:
-    from kernelpde.solution._solution import Solution
+from kernelpde.problem import Problem, original_kernel
 
 
 class CornerTerm(NamedTuple):
@@ -40,16 +38,14 @@ class CornerTerm(NamedTuple):
         )
 
 
-def corner_terms(solution: "Solution") -> tuple[CornerTerm, ...]:
-    """Return the singular terms of a solution; none if the solver is sparse."""
-    if solution.local_expansion is not None:
-        return ()
+def corner_terms(problem: Problem, expansion: Sequence[Functionals]) -> tuple[CornerTerm, ...]:
+    """Return the singular terms of a solution, from its expansion in functionals."""
     terms: list[CornerTerm] = []
-    for index, field in enumerate(solution.problem.fields):
+    for index, field in enumerate(problem.fields):
         for kernel, variance in _singular_kernels(original_kernel(field)):
             values = variance * sum(
                 np.einsum("n,in->i", np.asarray(batch.coefficients)[:, t], derivatives[order])
-                for batch in solution.batches
+                for batch in expansion
                 for t, term in enumerate(batch.terms)
                 if term.field == index
                 for derivatives in [kernel.derivatives(tuple(batch.points.T), term.orders)]

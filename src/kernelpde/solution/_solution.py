@@ -183,8 +183,9 @@ class Solution(FieldSource, Exportable):
         """Singular terms at corners, with coefficients such as stress intensity factors.
 
         Solutions with `accuracy=` have them, as do solutions of `add_corner_functions(problem)`.
+        Those of the sparse solver have none.
         """
-        return corner_terms(self)
+        return () if self.local_expansion is not None else corner_terms(self.problem, self.batches)
 
     @cached_property
     def law_arguments(self) -> dict[str, Array]:

@@ -51,6 +51,10 @@ class RESULTS(enum.Enum):
         "shorter lengthscale, or Sparse with a larger preconditioner_radius."
     )
     not_finite = "NaN or infinite values appeared. The last finite iterate is returned."
+    not_resolved = (
+        "Kinks or layers are not resolved: in some boxes the residual at test points is too large, "
+        "so that the error may be as large as the field. Allow more rows or time."
+    )
     stopped = "The callback stopped the iteration. The best iterate is returned."
 
 

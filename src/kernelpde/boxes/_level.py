@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
-from kernelpde.boxes._basis import LocalBasis, LocalField
+from kernelpde.boxes._basis import LocalBasis, LocalField, value_term
 from kernelpde.boxes._boxes import Boxes
 from kernelpde.boxes._iteration import (
     LevelFit,
@@ -24,18 +24,17 @@ from kernelpde.boxes._rows import (
     PointValues,
     RowPoints,
     Rows,
+    boundary_rows,
     count_rows,
     displaced,
     interior_patches,
+    interior_rows,
     linearize_residual,
     make_rows,
-    place_interior_rows,
-    place_rows,
     restrict_to_domain,
     unit_scales,
 )
 from kernelpde.functionals import Term
-from kernelpde.geometry import as_patches
 from kernelpde.problem import Problem, Residual
 
 _LENGTHSCALE = 4.5
@@ -79,7 +78,6 @@ _MIN_GROWTH = 1.25
 """Ratio of the row limit to the rows of a level below which no further level is solved: it would
 cost more than it improves."""
 
-_VALUE = {1: Term(0, ((0,),)), 2: Term(0, ((0, 0),))}
 _SECOND = {1: (Term(0, ((2,),)),), 2: (Term(0, ((2, 0),)), Term(0, ((0, 2),)))}
 
 
@@ -138,11 +136,13 @@ class Level:
     def corrected(self) -> LocalField:
         """Return the field after a Gauss-Newton step with other interior rows."""
         dimension = self.boxes.lower.shape[1]
-        placed = place_rows(self.problem, self.frame, self.boxes, OTHER_OFFSETS[dimension])
-        time, basis = _time_axis(self.problem), self.field.basis
+        offsets, time = OTHER_OFFSETS[dimension], _time_axis(self.problem)
+        placed, basis = (
+            interior_rows(self.problem, self.frame, self.boxes, offsets),
+            self.field.basis,
+        )
         boundary = [group for group in self.rows if not group.placed.is_interior]
-        interior = [pair for pair in placed if pair[1].is_interior]
-        rows = [*(make_rows(*pair, basis, time) for pair in interior), *boundary]
+        rows = [*(make_rows(*pair, basis, time) for pair in placed), *boundary]
         iterate = evaluate(rows, self.field.coefficients)
         weights = iterate.robust_weights()
         matrix = jacobian_matrix(rows, iterate, weights)
@@ -181,14 +181,10 @@ def _data_variation(problem: Problem, frame: Frame, boxes: Boxes) -> Float[np.nd
     grids = np.meshgrid(*[ticks] * dimension, indexing="ij")
     offsets = tuple(map(tuple, np.stack([g.ravel() for g in grids], axis=1).tolist()))
     result = np.zeros(len(boxes))
-    for condition, residual in zip(problem.conditions, problem.residuals, strict=True):
-        for patch in as_patches(condition.region):
-            if not patch.is_interior:
-                continue
-            placed = place_interior_rows(frame, boxes, patch, offsets)
-            zeros = np.zeros((len(placed.points), len(residual.terms)))
-            for values in linearize_residual(residual, placed, zeros)[0].T:
-                result = np.maximum(result, _variation(values, placed.box_indices, len(boxes)))
+    for residual, placed in interior_rows(problem, frame, boxes, offsets):
+        zeros = np.zeros((len(placed.points), len(residual.terms)))
+        for values in linearize_residual(residual, placed, zeros)[0].T:
+            result = np.maximum(result, _variation(values, placed.box_indices, len(boxes)))
     return result * np.sqrt(boxes.volumes)
 
 
@@ -223,10 +219,8 @@ def solve_level(
     sizes = np.concatenate([boxes.sizes, ghosts.sizes])
     centers = displaced(centers, sizes, rng)
     basis = LocalBasis(frame.to_physical(centers), _LENGTHSCALE * sizes * frame.extents)
-    placed, time = (
-        place_rows(problem, frame, boxes, ROW_OFFSETS[dimension], rng),
-        _time_axis(problem),
-    )
+    interior = interior_rows(problem, frame, boxes, ROW_OFFSETS[dimension], rng)
+    placed, time = [*interior, *boundary_rows(problem, frame, boxes)], _time_axis(problem)
     rows = tuple(make_rows(residual, points, basis, time) for residual, points in placed)
     coefficients = np.zeros(len(basis))
     if start is not None:
@@ -248,16 +242,15 @@ def _tested(
     dimension = boxes.lower.shape[1]
     indicator, variation = np.zeros(len(boxes)), np.zeros((len(boxes), dimension))
     points, areas, values = [], [], []
-    for residual, placed in place_rows(problem, frame, boxes, TEST_OFFSETS[dimension]):
-        if placed.is_interior:
-            terms = (_VALUE[dimension], *_SECOND[dimension], *residual.terms)
-            jets = field.evaluate(placed.points, terms)
-            changes = np.abs(jets[:, 1 : 1 + dimension]) * placed.sizes**2
-            np.maximum.at(variation, placed.box_indices, changes)
-            _raise_indicator(indicator, residual, placed, jets[:, 1 + dimension :])
-            points.append(placed.points)
-            areas.append(placed.measures**2)
-            values.append(jets[:, 0])
+    for residual, placed in interior_rows(problem, frame, boxes, TEST_OFFSETS[dimension]):
+        terms = (value_term(dimension), *_SECOND[dimension], *residual.terms)
+        jets = field.evaluate(placed.points, terms)
+        changes = np.abs(jets[:, 1 : 1 + dimension]) * placed.sizes**2
+        np.maximum.at(variation, placed.box_indices, changes)
+        _raise_indicator(indicator, residual, placed, jets[:, 1 + dimension :])
+        points.append(placed.points)
+        areas.append(placed.measures**2)
+        values.append(jets[:, 0])
     for group in rows:
         if not group.placed.is_interior:
             jets = group.jets(field.coefficients)
@@ -303,8 +296,11 @@ def refine(level: Level, max_rows: int) -> Boxes | None:
     dimension = level.boxes.lower.shape[1]
     while target > len(level.boxes):
         boxes = _split_worst(level, int(target))
-        rows = place_rows(level.problem, level.frame, boxes, ROW_OFFSETS[dimension])
-        if count_rows(rows) <= max_rows:
+        offsets, arguments = ROW_OFFSETS[dimension], (level.problem, level.frame, boxes)
+        if (
+            count_rows([*interior_rows(*arguments, offsets), *boundary_rows(*arguments)])
+            <= max_rows
+        ):
             return boxes
         target *= 0.97
     return None

@@ -1,6 +1,6 @@
 """Rows of the conditions of a problem on boxes: points, weights and linearization."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import jax
@@ -8,10 +8,9 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from kernelpde.arrays import to_array
-from kernelpde.boxes._basis import LocalBasis
+from kernelpde.boxes._basis import LocalBasis, value_term
 from kernelpde.boxes._boxes import Boxes
 from kernelpde.compiling import pointwise
-from kernelpde.functionals import Term
 from kernelpde.geometry import Patch, as_patches, bounding_box
 from kernelpde.problem import Problem, Residual
 
@@ -260,7 +259,7 @@ class Rows:
 
 def make_rows(residual: Residual, placed: RowPoints, basis: LocalBasis, time: int | None) -> Rows:
     """Evaluate a basis at the points of a condition."""
-    value = Term(0, ((0,) * placed.points.shape[1],))
+    value = value_term(placed.points.shape[1])
     values, *matrices = basis.matrices(placed.points, [value, *residual.terms])
     scales = unit_scales(residual, placed.sizes)
     return Rows(residual, placed, values, matrices, scales, _direction(residual, time))
@@ -326,24 +325,37 @@ def _linearize(
     return jax.vmap(linearize_at, in_axes=axes)(points, normals, jet_values)
 
 
-def place_rows(
+def interior_rows(
     problem: Problem,
     frame: Frame,
     boxes: Boxes,
     offsets: tuple[tuple[float, ...], ...],
     rng: np.random.Generator | None = None,
 ) -> list[tuple[Residual, RowPoints]]:
-    """Return the rows of all patches of all conditions, with their residuals."""
-    rows = []
+    """Return the rows of all equations inside the domain, with their residuals."""
+    rows = [
+        (residual, place_interior_rows(frame, boxes, patch, offsets, rng))
+        for residual, patch in _pieces(problem)
+        if patch.is_interior
+    ]
+    return [(residual, placed) for residual, placed in rows if len(placed.points)]
+
+
+def boundary_rows(problem: Problem, frame: Frame, boxes: Boxes) -> list[tuple[Residual, RowPoints]]:
+    """Return the rows of all conditions on the boundary, with their residuals."""
+    rows = [
+        (residual, place_boundary_rows(frame, boxes, patch))
+        for residual, patch in _pieces(problem)
+        if not patch.is_interior
+    ]
+    return [(residual, placed) for residual, placed in rows if len(placed.points)]
+
+
+def _pieces(problem: Problem) -> Iterator[tuple[Residual, Patch]]:
+    """Yield the patches of all conditions with their residuals."""
     for condition, residual in zip(problem.conditions, problem.residuals, strict=True):
         for patch in as_patches(condition.region):
-            if patch.is_interior:
-                placed = place_interior_rows(frame, boxes, patch, offsets, rng)
-            else:
-                placed = place_boundary_rows(frame, boxes, patch)
-            if len(placed.points):
-                rows.append((residual, placed))
-    return rows
+            yield residual, patch
 
 
 def count_rows(rows: Iterable[tuple[Residual, RowPoints]]) -> int:
@@ -353,5 +365,4 @@ def count_rows(rows: Iterable[tuple[Residual, RowPoints]]) -> int:
 
 def interior_patches(problem: Problem) -> list[Patch]:
     """Return the patches of all conditions inside the domain."""
-    patches = as_patches(*[condition.region for condition in problem.conditions])
-    return [patch for patch in patches if patch.is_interior]
+    return [patch for _, patch in _pieces(problem) if patch.is_interior]

@@ -72,6 +72,7 @@ class BoxSolution(FieldSource, Exportable):
     - `corrected`: field after a Gauss-Newton step with other interior rows.
     - `lower`, `sizes`: lower corners and sides of all boxes.
     - `test_points`, `test_areas`: points at which errors are estimated, and their areas.
+    - `test_values`: field at these points.
     - `levels`: one record per level.
     - `result`: result code; `converged` and `message` explain it.
     - `limit`: reason for which a requested accuracy was not reached, or an empty string.
@@ -93,6 +94,7 @@ class BoxSolution(FieldSource, Exportable):
     sizes: Float[np.ndarray, "b d"]
     test_points: Float[np.ndarray, "n d"]
     test_areas: Float[np.ndarray, " n"]
+    test_values: Float[np.ndarray, " n"]
     levels: tuple[BoxLevel, ...] = ()
     result: RESULTS = RESULTS.accuracy_not_reached
     limit: str = ""
@@ -222,8 +224,9 @@ class BoxErrorEstimate(AbstractErrorEstimate):
             error = FieldError(np.inf, np.inf)
             return BoxErrorEstimate(solution, {name: error}, "A single level has no estimate.")
         points, areas = solution.test_points, solution.test_areas
-        values = solution.field(points)
-        changes = [values - field(points) for field in (solution.previous, solution.corrected)]
+        values, field = solution.test_values, solution.field
+        step = solution.corrected.coefficients - field.coefficients
+        changes = values - solution.previous(points), LocalField(field.basis, step)(points)
         size = _weighted_rms(values, areas)
         rms = np.sqrt(np.prod([_weighted_rms(change, areas) for change in changes]))
         largest = np.sqrt(np.prod([np.abs(change).max() for change in changes]))

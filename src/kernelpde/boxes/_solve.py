@@ -156,6 +156,7 @@ def _to_solution(
         sizes,
         level.test_points,
         level.test_areas,
+        level.test_values,
     )
     (error,) = solution.error_estimate.values()
     is_resolved = level.is_stationary and error.rms <= _MAX_RESOLVED_ERROR

@@ -118,15 +118,20 @@ class Boxes:
             indices[index] = np.argmin(np.sum((self.middles - points[index]) ** 2, axis=1))
         return indices
 
-    def ghosts(self) -> "Boxes":
-        """Return the mirror images of the boxes at the sides of the unit cube."""
+    def ghosts(self, layers: Int[np.ndarray, "d 2"]) -> "Boxes":
+        """Return copies of the boxes at the sides of the unit cube, outside of it.
+
+        **Arguments:**
+
+        - `layers`: number of copies at the lower and upper side of each coordinate.
+        """
         lower, sizes = [self.lower[:0]], [self.sizes[:0]]
-        for axis in range(self.lower.shape[1]):
-            ends = (self.lower[:, axis], 1.0 - self.lower[:, axis] - self.sizes[:, axis])
-            for end, distance in enumerate(ends):
-                at_side = distance < _ROUNDING
-                image = self.lower[at_side].copy()
-                image[:, axis] = 1.0 if end else -self.sizes[at_side, axis]
-                lower.append(image)
-                sizes.append(self.sizes[at_side])
+        for axis, end in np.ndindex(layers.shape):
+            side = self.lower[:, axis] + end * self.sizes[:, axis]
+            at_side = np.abs(side - end) < _ROUNDING
+            for layer in range(layers[axis, end]):
+                copy, size = self.lower[at_side].copy(), self.sizes[at_side]
+                copy[:, axis] += (2 * end - 1) * (layer + 1) * size[:, axis]
+                lower.append(copy)
+                sizes.append(size)
         return Boxes(np.concatenate(lower), np.concatenate(sizes))

@@ -14,6 +14,9 @@ _RIDGE = 3e-16
 factorizations that fail. From 1e-14 to 1e-18 and with QR errors change by at most a factor of two;
 1e-14 costs a factor of three on Burgers."""
 
+_MAX_RIDGE_RAISES = 12
+"""Number of factorizations with ridges raised by ten each, after which the matrix is not finite."""
+
 _REFINEMENTS = 2
 """Iterated Tikhonov steps, which remove most of the effect of the ridge. The measured errors are
 with two; not tuned."""
@@ -75,7 +78,7 @@ class Iterate:
 
     coefficients: Float[np.ndarray, " n"]
     residuals: Float[np.ndarray, " m"]
-    derivatives: tuple[Float[np.ndarray, "_ R T"], ...]
+    derivatives: tuple[Float[np.ndarray, "_ _ _"], ...]
     scales: Float[np.ndarray, " m"]
     weights: Float[np.ndarray, " m"]
 
@@ -173,18 +176,23 @@ def jacobian_matrix(
 def least_squares(
     matrix: Float[np.ndarray, "m n"], rhs: Float[np.ndarray, " m"]
 ) -> Float[np.ndarray, " n"]:
-    """Return a regularized least-squares solution by normal equations. Scales the matrix."""
+    """Return a regularized least-squares solution by normal equations; NaN if there is none.
+
+    Scales the columns of the matrix to norm one.
+    """
     norms = np.maximum(np.sqrt(np.einsum("ij,ij->j", matrix, matrix)), 1e-300)
     matrix /= norms
     normal = scipy.linalg.blas.dsyrk(1.0, matrix.T)
     ridge = _RIDGE * len(norms)
-    while True:
+    for _ in range(_MAX_RIDGE_RAISES):
         shifted = normal.copy(order="F")
         shifted[np.diag_indices_from(shifted)] += ridge
         factor, info = scipy.linalg.lapack.dpotrf(shifted, lower=0, clean=0, overwrite_a=1)
         if info == 0:
             break
         ridge *= 10.0
+    else:
+        return np.full(len(norms), np.nan)
     solution = np.zeros(len(norms))
     for _ in range(1 + _REFINEMENTS):
         gradient = matrix.T @ (rhs - matrix @ solution)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from kernelpde.boxes._basis import LocalBasis, LocalField, value_term
 from kernelpde.boxes._boxes import Boxes
@@ -69,6 +69,11 @@ have one or two."""
 ESTIMATE_FACTOR = 3.5
 """Factor of the error estimate. With it the estimates of 110 levels of 15 runs are 0.5 to 10 times
 the error. A smaller factor understates more of them."""
+
+_GHOST_LAYERS = 2
+"""Layers of kernels outside of each side with a boundary condition; a side without has a single
+layer. With a single layer everywhere a source and boundary layers are 2 to 15 times less accurate.
+Three layers are 1.5 times more accurate on them, and a shock fails more often."""
 
 _VOLUME_EXPONENT = 0.25
 """Exponent of the volume in the priority of a box, a compromise between the largest and the mean
@@ -214,13 +219,14 @@ def solve_level(
     - `rng`: displaces points and centers at random, if it is not `None`.
     """
     dimension = boxes.lower.shape[1]
-    ghosts = boxes.ghosts()
+    boundary = boundary_rows(problem, frame, boxes)
+    ghosts = boxes.ghosts(_ghost_layers(frame, [placed for _, placed in boundary]))
     centers = np.concatenate([boxes.middles, ghosts.middles])
     sizes = np.concatenate([boxes.sizes, ghosts.sizes])
     centers = displaced(centers, sizes, rng)
     basis = LocalBasis(frame.to_physical(centers), _LENGTHSCALE * sizes * frame.extents)
     interior = interior_rows(problem, frame, boxes, ROW_OFFSETS[dimension], rng)
-    placed, time = [*interior, *boundary_rows(problem, frame, boxes)], _time_axis(problem)
+    placed, time = [*interior, *boundary], _time_axis(problem)
     rows = tuple(make_rows(residual, points, basis, time) for residual, points in placed)
     coefficients = np.zeros(len(basis))
     if start is not None:
@@ -228,6 +234,16 @@ def solve_level(
     is_nonlinear = any(residual.nonlinear for residual in problem.residuals)
     result = fit(rows, coefficients, is_transient and is_nonlinear, start is not None)
     return _tested(problem, frame, boxes, LocalField(basis, result.coefficients), rows, result)
+
+
+def _ghost_layers(frame: Frame, boundary: list[RowPoints]) -> Int[np.ndarray, "d 2"]:
+    """Return the number of layers of ghost boxes at each side of the bounding box."""
+    points = np.concatenate([np.empty((0, len(frame.lower))), *(p.points for p in boundary)])
+    distances = np.abs(frame.to_unit(points)[:, :, None] - np.arange(2.0))
+    # The corners of a side may belong to conditions on the adjacent sides.
+    num_corners = 2 * (len(frame.lower) - 1)
+    has_condition = (distances < 1e-9).sum(axis=0) > num_corners
+    return np.where(has_condition, _GHOST_LAYERS, 1)
 
 
 def _tested(

@@ -192,12 +192,10 @@ def place_boundary_rows(frame: Frame, boxes: Boxes, patch: Patch) -> RowPoints:
     """Return the rows of a condition on a boundary piece, evenly spaced in its boxes."""
     if patch.parameter_dim == 0:
         sample, lengths = patch.chart(np.zeros((1, 0))), np.ones(1)
-        indices = boxes.locate(frame.to_unit(sample.points))
-        lengths = np.sqrt(boxes.sizes[indices, 0])
     else:
         parameters, lengths = _edge_parameters(frame, boxes, patch)
         sample = patch.chart(parameters[:, None])
-        indices = boxes.locate(frame.to_unit(sample.points))
+    indices = boxes.locate(frame.to_unit(sample.points))
     sizes = boxes.sizes[indices] * frame.extents
     measures = _BOUNDARY_WEIGHT * lengths
     return RowPoints(sample.points, sample.normals, sizes, measures, indices, False)

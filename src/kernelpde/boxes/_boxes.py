@@ -61,9 +61,9 @@ class Boxes:
         """Return the point of each box at an offset relative to its size."""
         return self.lower + self.sizes * np.array(offset)
 
-    def select(self, mask: Bool[np.ndarray, " n"]) -> "Boxes":
+    def select(self, indices: Int[np.ndarray, " m"]) -> "Boxes":
         """Return a subset."""
-        return Boxes(self.lower[mask], self.sizes[mask])
+        return Boxes(self.lower[indices], self.sizes[indices])
 
     def split(self, axes: Bool[np.ndarray, "n d"]) -> "Boxes":
         """Halve boxes along the marked coordinates, except the smallest ones."""

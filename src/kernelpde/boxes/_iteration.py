@@ -182,12 +182,14 @@ def least_squares(
     """
     norms = np.maximum(np.sqrt(np.einsum("ij,ij->j", matrix, matrix)), 1e-300)
     matrix /= norms
-    normal = scipy.linalg.blas.dsyrk(1.0, matrix.T)
+    (syrk,) = scipy.linalg.get_blas_funcs(("syrk",), (matrix,))
+    (potrf,) = scipy.linalg.get_lapack_funcs(("potrf",), (matrix,))
+    normal = syrk(1.0, matrix.T)
     ridge = _RIDGE * len(norms)
     for _ in range(_MAX_RIDGE_RAISES):
         shifted = normal.copy(order="F")
         shifted[np.diag_indices_from(shifted)] += ridge
-        factor, info = scipy.linalg.lapack.dpotrf(shifted, lower=0, clean=0, overwrite_a=1)
+        factor, info = potrf(shifted, lower=0, clean=0, overwrite_a=1)
         if info == 0:
             break
         ridge *= 10.0

@@ -188,7 +188,7 @@ def _data_variation(problem: Problem, frame: Frame, boxes: Boxes) -> Float[np.nd
     result = np.zeros(len(boxes))
     for residual, placed in interior_rows(problem, frame, boxes, offsets):
         zeros = np.zeros((len(placed.points), len(residual.terms)))
-        for values in linearize_residual(residual, placed, zeros)[0].T:
+        for values in np.nan_to_num(linearize_residual(residual, placed, zeros)[0].T):
             result = np.maximum(result, _variation(values, placed.box_indices, len(boxes)))
     return result * np.sqrt(boxes.volumes)
 
@@ -296,7 +296,8 @@ def _raise_indicator(
     """Raise the indicator to the residuals at points, in units of the field."""
     residuals, jacobian = linearize_residual(residual, placed, jets)
     scales = operator_scales(jacobian, unit_scales(residual, placed.sizes))
-    np.maximum.at(indicator, placed.box_indices, np.abs(residuals / scales).max(axis=1))
+    sizes = np.nan_to_num(np.abs(residuals / scales), nan=np.inf).max(axis=1)
+    np.maximum.at(indicator, placed.box_indices, sizes)
 
 
 def refine(level: Level, max_rows: int) -> Boxes | None:

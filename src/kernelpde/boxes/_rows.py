@@ -170,7 +170,7 @@ def restrict_to_domain(frame: Frame, boxes: Boxes, patches: list[Patch]) -> Boxe
     candidates = _candidates(boxes)
     flat = candidates.reshape(-1, candidates.shape[2])
     inside = np.any([frame.contains(patch, flat) for patch in patches], axis=0)
-    return boxes.select(inside.reshape(candidates.shape[:2]).any(axis=1))
+    return boxes.select(np.flatnonzero(inside.reshape(candidates.shape[:2]).any(axis=1)))
 
 
 def place_interior_rows(

@@ -258,7 +258,8 @@ class BoxErrorEstimate(AbstractErrorEstimate):
         value = np.asarray(quantity(self.solution))
         previous = np.asarray(quantity(replace(self.solution, field=self.solution.previous)))
         corrected = np.asarray(quantity(replace(self.solution, field=self.solution.corrected)))
-        return ESTIMATE_FACTOR * np.sqrt(np.abs(previous - value) * np.abs(corrected - value))
+        changes = np.abs(previous - value) * np.abs(corrected - value)
+        return np.asarray(ESTIMATE_FACTOR * np.sqrt(changes))
 
 
 def _weighted_rms(values: np.ndarray, areas: np.ndarray) -> float:

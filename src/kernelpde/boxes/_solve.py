@@ -58,10 +58,12 @@ def solve_in_boxes(
 
     **Arguments:**
 
-    - `problem`: problem with one real field in one or two coordinates, without noise.
+    - `problem`: problem with one real field in one or two coordinates, without noise, and
+      with equations of order two or less.
     - `accuracy`: root mean square error relative to the root mean square of the field.
     - `start`: initial guess: any solution with a field of the same name, or functions of a point,
-      `{"u": lambda x: x[0] ** 2}`. Zero by default.
+      `{"u": lambda x: x[0] ** 2}`. Zero by default. Pseudo-time steps of nonlinear problems lead to
+      solutions that are stable in time.
     - `seed`: seed of random displacements of points and kernels, for another point set of the same
       quality; none by default.
     - `max_rows`: maximum number of rows of the least-squares problems. The first level is small and

@@ -33,7 +33,7 @@ _BOUNDARY_WEIGHT = 3.0
 residuals. Between 1 and 10 errors of kinks and layers change by at most a factor of two."""
 
 _POINTS_PER_EDGE = 2
-"""Boundary rows per box side, for as many rows along the boundary as in the interior."""
+"""Boundary rows per box side, for an equal density of rows along the boundary and inside."""
 
 _DISPLACEMENT = 0.2
 """Largest random displacement of points and centers in box sizes, for other point sets of the same
@@ -305,8 +305,8 @@ def linearize_residual(
         normals = None if placed.normals is None else to_array(placed.normals[chunk])
         arguments = to_array(placed.points[chunk]), normals, to_array(jet_values[chunk])
         results.append(jax.device_get(_linearize(residual, *arguments)))
-    values, derivatives = (np.concatenate(parts)[:count] for parts in zip(*results, strict=True))
-    return values, derivatives
+    values, derivatives = zip(*results, strict=True)
+    return np.concatenate(values)[:count], np.concatenate(derivatives)[:count]
 
 
 @pointwise

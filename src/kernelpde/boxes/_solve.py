@@ -30,8 +30,8 @@ BoxStart = FieldSource | Mapping[str, Callable[[Any], Any]]
 """An initial guess: any solution with the same field, or a function of a point for it."""
 
 
-class _Target(NamedTuple):
-    """Target accuracy and limits."""
+class _Limits(NamedTuple):
+    """Requested accuracy and limits of the refinement."""
 
     accuracy: float
     max_rows: int
@@ -82,9 +82,9 @@ def solve_in_boxes(
     check_arguments(problem, accuracy, start, seed, max_rows, max_seconds, throw, callback)
     start_time = time.perf_counter()
     deadline = np.inf if max_seconds is None else start_time + max_seconds
-    target = _Target(float(accuracy), max_rows, deadline)
+    limits = _Limits(float(accuracy), max_rows, deadline)
     initial = None if start is None else _initial_values(problem, start)
-    solution = _refine(problem, target, initial, seed, callback, start_time)
+    solution = _refine(problem, limits, initial, seed, callback, start_time)
     if throw and not solution.converged:
         raise SolveError(str(solution), solution)
     return solution
@@ -100,42 +100,42 @@ def _initial_values(problem: Problem, start: BoxStart) -> PointValues:
 
 def _refine(
     problem: Problem,
-    target: _Target,
+    limits: _Limits,
     initial: PointValues | None,
     seed: int | None,
     callback: Callable[[BoxLevel], bool | None] | None,
     start_time: float,
 ) -> BoxSolution:
-    """Solve on finer and finer boxes until the estimated error is below the target."""
+    """Solve on smaller and smaller boxes until the estimated error is below the accuracy."""
     frame = Frame.from_problem(problem)
     rng = None if seed is None else np.random.default_rng(seed)
-    boxes = initial_boxes(problem, frame, target.max_rows)
+    boxes = initial_boxes(problem, frame, limits.max_rows)
     is_transient, records, previous = True, (), None
     while True:
         level_start = time.perf_counter()
         level = solve_level(problem, frame, boxes, previous or initial, is_transient, rng)
-        solution = _to_solution(level, previous, records, target, start_time)
+        solution = _to_solution(level, previous, records, limits, start_time)
         records = solution.levels
         is_stopped = callback is not None and callback(records[-1]) is True
         if solution.converged or not level.is_finite:
             return solution
         if is_stopped:
             return replace(solution, result=RESULTS.stopped, limit="")
-        finer = refine(level, target.max_rows)
-        if finer is None:
-            limit = f"a further level may have more than {target.max_rows} rows (max_rows)"
-            return _with_limit(solution, target, limit)
+        next_boxes = refine(level, limits.max_rows)
+        if next_boxes is None:
+            limit = f"a further level may have more than {limits.max_rows} rows (max_rows)"
+            return _with_limit(solution, limits, limit)
         now = time.perf_counter()
-        cost = (now - level_start) * (len(finer) / len(boxes)) ** _COST_EXPONENT
-        if now + cost > target.deadline:
+        cost = (now - level_start) * (len(next_boxes) / len(boxes)) ** _COST_EXPONENT
+        if now + cost > limits.deadline:
             limit = "a further level may exceed the time limit (max_seconds)"
-            return _with_limit(solution, target, limit)
-        boxes, previous, is_transient = finer, level.field, not level.has_small_residuals
+            return _with_limit(solution, limits, limit)
+        boxes, previous, is_transient = next_boxes, level.field, not level.has_small_residuals
 
 
-def _with_limit(solution: BoxSolution, target: _Target, limit: str) -> BoxSolution:
+def _with_limit(solution: BoxSolution, limits: _Limits, limit: str) -> BoxSolution:
     return replace(
-        solution, limit=f"Accuracy {target.accuracy:.0e} requested, not reached: {limit}."
+        solution, limit=f"Accuracy {limits.accuracy:.0e} requested, not reached: {limit}."
     )
 
 
@@ -143,7 +143,7 @@ def _to_solution(
     level: Level,
     previous: LocalField | None,
     records: tuple[BoxLevel, ...],
-    target: _Target,
+    limits: _Limits,
     start_time: float,
 ) -> BoxSolution:
     """Return the solution of a level with its estimated error and its result."""
@@ -175,6 +175,6 @@ def _to_solution(
     result = RESULTS.accuracy_not_reached if is_resolved else RESULTS.not_resolved
     if not level.is_finite:
         result = RESULTS.not_finite
-    elif is_resolved and error.rms <= target.accuracy:
+    elif is_resolved and error.rms <= limits.accuracy:
         result = RESULTS.converged
     return replace(solution, levels=(*records, record), result=result)

@@ -236,6 +236,13 @@ def test_an_equation_that_is_not_finite():
     assert solution.result is kp.RESULTS.not_finite
 
 
+def test_a_smooth_kernel_that_stalls_leads_to_boxes():
+    """The message of `solve` contains the call, with the requested accuracy."""
+    target = kp.Accuracy(1e-4, max_rows=20)
+    smooth = kp.solve(convection(1e-3), accuracy=target, throw=False)
+    assert "solve_in_boxes(problem, 1e-04)" in smooth.error_estimate.message
+
+
 def two_fields():
     return kp.Problem(
         kp.Condition("equation", LINE.interior, lambda x, u, v: (u.laplacian - v.value, v.d("x"))),

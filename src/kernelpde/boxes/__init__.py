@@ -5,6 +5,7 @@ size, the rows of all conditions follow the boxes, and boxes with large held-out
 halved.
 """
 
+from kernelpde.boxes._checks import is_supported as is_supported
 from kernelpde.boxes._solution import BoxErrorEstimate as BoxErrorEstimate
 from kernelpde.boxes._solution import BoxLevel as BoxLevel
 from kernelpde.boxes._solution import BoxSolution as BoxSolution

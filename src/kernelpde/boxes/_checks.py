@@ -73,6 +73,11 @@ def _check_start(problem: Problem, start: Any) -> None:
         )
 
 
+def is_supported(problem: Problem) -> bool:
+    """Return whether `solve_in_boxes` accepts a problem."""
+    return next(limitations(problem), None) is None
+
+
 def limitations(problem: Problem) -> Iterator[str]:
     """Yield the reasons for which boxes do not support a problem: got, expected and a remedy."""
     advice = "Use kernelpde.solve."

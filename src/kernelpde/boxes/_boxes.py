@@ -12,7 +12,7 @@ plane change errors by at most a factor of two, four for a source of width 0.02.
 
 _MIN_SIZE = 2.0**-12
 """Smallest box, relative to the extent of the domain. It bounds the depth of the refinement, since
-box sides are sampled at this distance. No measured problem has boxes below 2⁻¹⁰; not tuned."""
+box sides are sampled at this distance. Layers of width 0.001 reach it with 4000 rows; not tuned."""
 
 _MAX_SIZE_RATIO = 2.0
 """Maximum ratio of the sizes of neighboring boxes along each coordinate. A larger ratio saves boxes

@@ -47,8 +47,8 @@ _CUT_CANDIDATES = 6
 bounds the smallest part of a box that is detected; not tuned."""
 
 _BOUNDARY_SAMPLES = 4096
-"""Points at which a boundary piece is compared with the boxes, twice the ratio of the domain to the
-smallest box or more. Boxes smaller than that are missed; not tuned."""
+"""Points at which a boundary piece is compared with the boxes: the ratio of the domain to the
+smallest box, so that every box along a side has a point. It grows with that ratio."""
 
 
 PointValues = Callable[[Float[np.ndarray, "n d"]], Float[np.ndarray, " n"]]

@@ -25,6 +25,7 @@ OTHERS = (
     "learning default",
     "estimates effectivity --names box2 --seeds 500:501",
     "criteria elliptic",
+    "layers --cases eikonal",
     "networks --seconds 1",
     "calibration --families line",
     "outliers --families line",

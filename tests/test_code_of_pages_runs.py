@@ -165,6 +165,15 @@ def test_code_of_pages_runs_and_prints_what_they_show(name, capsys):
             assert said.strip() == printed.strip()
 
 
+def test_code_of_layers_on_the_page_of_rough_solutions(capsys):
+    """The first block of the page; the others learn for minutes."""
+    text = (DOCS / "rough.md").read_text()
+    pattern = r"## Layers and kinks.*?```python\n(.*?)```\n\n```text\n(.*?)\n```"
+    code, printed = re.findall(pattern, text, flags=re.DOTALL)[0]
+    exec(compile(code, "rough.md", "exec"), {})
+    assert capsys.readouterr().out.strip() == printed.strip()
+
+
 @pytest.mark.parametrize(
     "problem", [pytest.param("equation", marks=pytest.mark.slow), "number", "regression"]
 )

@@ -1,4 +1,5 @@
 from kernelpde import bilevel as bilevel
+from kernelpde import boxes as boxes
 from kernelpde import branches as branches
 from kernelpde import errors as errors
 from kernelpde import gallery as gallery

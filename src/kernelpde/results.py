@@ -74,6 +74,11 @@ class RESULTS(enum.Enum):
         "reduce the estimated error."
     )
 
+    not_resolved = (
+        "Kinks or layers are not resolved: in some boxes the residual at test points is too large, "
+        "so that the error may be as large as the field. Allow more rows or time."
+    )
+
     # Bilevel optimization
     fluctuating = (
         "The hyperparameters fluctuate with the validation points. Their mean over the last steps "

@@ -12,6 +12,7 @@ from kernelpde.adaptive._accuracy import Accuracy, check_arguments
 from kernelpde.adaptive._counts import points_per_condition
 from kernelpde.adaptive._grading import grade_problem, grading_centers
 from kernelpde.adaptive._uncertainty import error_over_posterior_std
+from kernelpde.boxes import is_supported
 from kernelpde.errors import SolveError
 from kernelpde.geometry import GradingCenters
 from kernelpde.kernels import scale_lengthscales
@@ -60,6 +61,10 @@ levels are saved; near one, the smaller of two equal estimates is chosen, which 
 
 _MAX_STAGNANT_LEVELS = 2
 """Number of successive stagnant levels that end the refinement."""
+
+_MIN_BOX_ACCURACY = 1e-5
+"""Target above which a message mentions adaptive boxes. With thousands of rows they reach 1e-4 to
+1e-5 on kinks and layers."""
 
 
 def solve(
@@ -221,6 +226,10 @@ class _Progress:
         message = f"Accuracy {target} requested, not reached: {limit}."
         if len(self.level_log) > 1:
             message += f" Estimated errors by level: {', '.join(self.level_log)}."
+        if (target.relative or 0.0) >= _MIN_BOX_ACCURACY and is_supported(best.problem):
+            message += (
+                f" For kinks and layers use kernelpde.boxes.solve_in_boxes(problem, {target})."
+            )
         return _with_message(solution, message)
 
 

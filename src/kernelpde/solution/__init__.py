@@ -12,12 +12,14 @@ from kernelpde.solution._arguments import check_problem as check_problem
 from kernelpde.solution._arguments import check_solution as check_solution
 from kernelpde.solution._arguments import check_solver as check_solver
 from kernelpde.solution._corner_terms import CornerTerm as CornerTerm
+from kernelpde.solution._error import AbstractErrorEstimate as AbstractErrorEstimate
 from kernelpde.solution._error import ErrorEstimate as ErrorEstimate
 from kernelpde.solution._error import FieldError as FieldError
 from kernelpde.solution._error import Perturbation as Perturbation
 from kernelpde.solution._error import estimate_error as estimate_error
 from kernelpde.solution._error import evaluation_points as evaluation_points
 from kernelpde.solution._error import solve_linearized as solve_linearized
+from kernelpde.solution._evaluation import evaluate_residual as evaluate_residual
 from kernelpde.solution._exportable import Exportable as Exportable
 from kernelpde.solution._history import SolveHistory as SolveHistory
 from kernelpde.solution._history import SolveRecord as SolveRecord

@@ -10,6 +10,7 @@ All are linearized at the final iterate:
   error approximately from above.
 """
 
+import abc
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -116,8 +117,53 @@ class Perturbation(NamedTuple):
         return (problem if prior is None else problem.with_prior(prior)), point_sets
 
 
-@dataclass(frozen=True, eq=False)
-class ErrorEstimate(Mapping[str, FieldError], Generic[F]):
+class AbstractErrorEstimate(Mapping[str, FieldError]):
+    """Base class of error estimates: a mapping from field names to estimated errors.
+
+    **Attributes:**
+
+    - `fields`: estimated errors by field name.
+    - `message`: limitations of the estimate, or an empty string.
+    """
+
+    fields: dict[str, FieldError]
+    message: str
+
+    @property
+    @abc.abstractmethod
+    def points(self) -> Float[np.ndarray, "n d"]:
+        """Points at which errors are estimated."""
+
+    @abc.abstractmethod
+    def of_quantity(
+        self,
+        quantity: Callable[[Any], Any],
+        reference_quantity: Callable[[Any], Any] | None = None,
+    ) -> np.ndarray:
+        """Estimate the error of a quantity that is computed from a solution."""
+
+    def __getitem__(self, name: str) -> FieldError:
+        return self.fields[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.fields)
+
+    def __len__(self) -> int:
+        return len(self.fields)
+
+    @property
+    def largest(self) -> float:
+        """Largest root mean square error of a field."""
+        return max((error.rms for error in self.fields.values()), default=np.inf)
+
+    def __repr__(self) -> str:
+        lines = ["Estimated errors, relative to the root mean square of each field:"]
+        lines += [f"  {n}: {e.rms:.1e} rms, {e.max:.1e} max" for n, e in self.fields.items()]
+        return "\n".join([*lines, *([f"  {self.message}"] if self.message else [])])
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ErrorEstimate(AbstractErrorEstimate, Generic[F]):
     """Estimated errors of a solution, by field name: `estimate["u"].rms`.
 
     **Attributes:**
@@ -170,20 +216,6 @@ class ErrorEstimate(Mapping[str, FieldError], Generic[F]):
         for name in field_names(problem):
             estimate.fields[name] = estimate._field_error(name)
         return estimate
-
-    def __getitem__(self, name: str) -> FieldError:
-        return self.fields[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.fields)
-
-    def __len__(self) -> int:
-        return len(self.fields)
-
-    @property
-    def largest(self) -> float:
-        """Largest root mean square error of a field."""
-        return max((error.rms for error in self.fields.values()), default=np.inf)
 
     @property
     def points(self) -> Float[np.ndarray, "n_plus_m d"]:
@@ -267,11 +299,6 @@ class ErrorEstimate(Mapping[str, FieldError], Generic[F]):
     def _rms(self) -> dict[str, float]:
         """Root mean square of each field."""
         return {name: _rms(self.solution[name](self.interior_points)) for name in self.fields}
-
-    def __repr__(self) -> str:
-        lines = ["Estimated errors, relative to the root mean square of each field:"]
-        lines += [f"  {n}: {e.rms:.1e} rms, {e.max:.1e} max" for n, e in self.fields.items()]
-        return "\n".join([*lines, *([f"  {self.message}"] if self.message else [])])
 
 
 def estimate_error(solution: S, *, seed: int = 0) -> ErrorEstimate[S]:

@@ -18,7 +18,7 @@ from kernelpde.functionals import Term, nodal_terms
 from kernelpde.geometry import Box, make_grid
 from kernelpde.plotting import BAND_WIDTH, Panel, draw_panels, label_with_unit
 from kernelpde.problem import Law, Problem
-from kernelpde.solution._error import ErrorEstimate
+from kernelpde.solution._error import AbstractErrorEstimate
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -43,7 +43,7 @@ class FieldSource(abc.ABC):
         raise NotImplementedError
 
     @cached_property
-    def error_estimate(self) -> ErrorEstimate[Any]:
+    def error_estimate(self) -> AbstractErrorEstimate:
         raise NotImplementedError
 
     def __getitem__(self, field: str) -> "FieldView | ComplexView":

@@ -15,11 +15,11 @@ from kernelpde.learning._stationary_start import extents_differ
 from kernelpde.learning._theta_map import ThetaMap
 from kernelpde.linear_solvers import Automatic
 
-_FRACTIONS = (0.03, 0.06, 0.12, 0.25, 0.5, 1.0)
-"""Starting lengthscales relative to the extent of the domain."""
-
-_MIDDLE_INDEX = 3
-"""Index of the starting lengthscale that is neither short nor long."""
+_SHORTEST_START, _NUM_STARTS = 0.03, 6
+"""Shortest starting lengthscale relative to the extent of the domain, and the number of them up to
+the extent. Each costs one factorization, and neighbors differ by a factor of two. With half the
+number the best minimum may lie between two of them; double the number costs as much as a step more.
+"""
 
 _NUM_UPDATES = 3
 """Number of inner steps per round, where candidates are compared after inner steps. It should
@@ -28,14 +28,12 @@ suffice to leave u = 0, where the loss is uninformative for rough solutions."""
 _SUBSAMPLE_ABOVE, _SUBSAMPLE_ROWS = 6000, 2500
 """Number of rows above which starts are compared on a subsample, and its approximate size."""
 
-_LOCAL_FACTORS = (0.5, 0.6, 0.7, 0.84, 1.2, 1.4, 1.7, 2.0)
-"""Factors of the local search, applied to all lengthscales."""
+_NUM_LOCAL = 4
+"""Number of candidates of the local search from a lengthscale to its double, and to its half. Each
+costs one factorization. Single lengthscales use the second largest changes."""
 
-_COORDINATE_FACTORS = (0.6, 1.7)
-"""Factors of the local search, applied to single lengthscales."""
-
-_VARIANCE_FACTORS = (1.0, 1e2, 1e4)
-"""Factors on the variances of unknown fields when noise is learned."""
+_NUM_VARIANCES = 3
+"""Number of variances of unknown fields when noise is learned, each 100 times the last."""
 
 _PRIOR_MEDIAN = 0.2
 """Prior median of a lengthscale relative to the extent of the domain."""
@@ -76,7 +74,7 @@ def starts_at_zero(
     num_rows = sum(condition.num_rows for condition in collocation.conditions)
     share = subsample_rows / num_rows
     inner = subsample(collocation, share) if num_rows > max_rows else None
-    return Starts((theta, *candidates), candidates[_MIDDLE_INDEX], inner=inner)
+    return Starts((theta, *candidates), candidates[_NUM_STARTS // 2], inner=inner)
 
 
 def starts_after_updates(collocation: Collocation) -> Starts:
@@ -86,9 +84,9 @@ def starts_after_updates(collocation: Collocation) -> Starts:
     """
     # One family: equal fractions if coordinates have different units, otherwise initial ratios.
     families = _lengthscale_candidates(collocation.theta_map, collocation.extents)
-    count = len(_FRACTIONS)
-    candidates = families[:count] if extents_differ(collocation.extents) else families[-count:]
-    return Starts(tuple(candidates), candidates[_MIDDLE_INDEX], _NUM_UPDATES)
+    has_units = extents_differ(collocation.extents)
+    candidates = families[:_NUM_STARTS] if has_units else families[-_NUM_STARTS:]
+    return Starts(tuple(candidates), candidates[_NUM_STARTS // 2], _NUM_UPDATES)
 
 
 def subsample(collocation: Collocation, share: float) -> Collocation:
@@ -139,7 +137,7 @@ def _lengthscale_candidates(
     return [
         np.where(mask, reference + np.log(fraction) + offsets, theta)
         for offsets in families
-        for fraction in _FRACTIONS
+        for fraction in np.geomspace(_SHORTEST_START, 1.0, _NUM_STARTS)
     ]
 
 
@@ -171,16 +169,17 @@ def theta_reference(theta_map: ThetaMap, extents: Float[np.ndarray, " d"]) -> np
 
 
 def local_candidates(theta_map: ThetaMap, theta: np.ndarray) -> list[np.ndarray]:
-    """Return θ with all lengthscales multiplied by moderate factors, and with single ones."""
+    """Return θ with all lengthscales up to halved and doubled, and with single ones."""
     mask = lengthscale_mask(theta_map)
     if not mask.any():
         return []
-    candidates = [theta + mask * np.log(factor) for factor in _LOCAL_FACTORS]
+    offsets = np.log(2.0) * np.setdiff1d(np.linspace(-1, 1, 2 * _NUM_LOCAL + 1), 0.0)
+    candidates = [theta + mask * offset for offset in offsets]
     if 1 < mask.sum() <= _MAX_SINGLE_LENGTHSCALES:
         candidates += [
-            theta + unit * np.log(factor)
+            theta + unit * offset
             for unit in np.eye(len(theta))[mask]
-            for factor in _COORDINATE_FACTORS
+            for offset in (offsets[1], offsets[-2])
         ]
     return candidates
 
@@ -192,7 +191,7 @@ def _variance_candidates(
     mask = _name_mask(theta_map, "log_variance") & ~_field_mask(theta_map, states)
     if not states or not mask.any() or not _noise_mask(theta_map).any():
         return []
-    return [theta + mask * np.log(factor) for factor in _VARIANCE_FACTORS]
+    return [theta + mask * power * np.log(100.0) for power in range(_NUM_VARIANCES)]
 
 
 def weak_prior(

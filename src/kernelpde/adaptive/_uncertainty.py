@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from kernelpde.arrays import TINY
 from kernelpde.inference import Posterior, condition_on
 from kernelpde.problem import field_names
 from kernelpde.solution import Solution
@@ -24,11 +25,11 @@ def error_over_posterior_std(solution: Solution) -> float:
     for name in field_names(solution.problem):
         if name not in parameters:
             difference = np.asarray(resampled[name](points)) - np.asarray(solution[name](points))
-            std = max(_rms(np.asarray(posterior[name].std(points))), 1e-300)
+            std = max(_rms(np.asarray(posterior[name].std(points))), TINY)
             ratios.append(_rms(difference) / np.sqrt(2) / std)
     for name, marginal in posterior.parameters.items():
         difference = float(resampled.parameters[name]) - float(solution.parameters[name])
-        ratios.append(abs(difference) / np.sqrt(2) / max(float(marginal.std), 1e-300))
+        ratios.append(abs(difference) / np.sqrt(2) / max(float(marginal.std), TINY))
     return float(max(ratios))
 
 

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
+from kernelpde.arrays import TINY
 from kernelpde.checking import check_bool, check_integer, check_real, format_value
 from kernelpde.errors import InputError
 
@@ -141,7 +142,7 @@ class LevenbergMarquardt(_AbstractDampedGaussNewton):
             return None
         diagonal = np.diag(best.curvature)
         # The lower bound damps directions of nearly constant loss, such as a common amplitude.
-        scale = np.maximum(diagonal, 1e-3 * np.max(diagonal) + 1e-300)
+        scale = np.maximum(diagonal, 1e-3 * np.max(diagonal) + TINY)
         move = -np.linalg.solve(best.curvature + damping * np.diag(scale), best.gradient)
         return None if np.max(np.abs(move)) < 1e-5 else move
 

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
+from kernelpde.arrays import TINY
 from kernelpde.bilevel._regularizers import AbstractRegularizer
 from kernelpde.compiling import compiled
 
@@ -267,7 +268,7 @@ def damped_direction(
     )
     backward = jax.linear_transpose(forward, theta)
     (gradient,) = backward(roots)
-    norm_squared = jnp.maximum(gradient @ gradient, 1e-300)
+    norm_squared = jnp.maximum(gradient @ gradient, TINY)
 
     def unfinished(state) -> Bool[Array, ""]:
         count, _, residual, _, _ = state
@@ -281,7 +282,7 @@ def damped_direction(
         curvature = jnp.where(count == 0, (direction @ image) / norm_squared, curvature)
         image = image + damping * curvature * direction
         old_squared = residual @ residual
-        length = old_squared / jnp.maximum(direction @ image, 1e-300)
+        length = old_squared / jnp.maximum(direction @ image, TINY)
         residual = residual - length * image
         return (
             count + 1,

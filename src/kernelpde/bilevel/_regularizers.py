@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from kernelpde.arrays import to_array
+from kernelpde.arrays import TINY, to_array
 from kernelpde.checking import check_real
 
 
@@ -128,5 +128,5 @@ class RelativePrior(AbstractRegularizer):
         return (theta - self.center) / self.sigma
 
     def at_loss(self, loss: float) -> GaussianPrior:
-        scale = np.sqrt(self.num_residuals / (2.0 * max(loss, 1e-300)))
+        scale = np.sqrt(self.num_residuals / (2.0 * max(loss, TINY)))
         return GaussianPrior(self.center, to_array(np.asarray(self.sigma) * scale))

@@ -7,6 +7,7 @@ import numpy as np
 import scipy.linalg
 from jaxtyping import Float
 
+from kernelpde.arrays import TINY
 from kernelpde.boxes._rows import Rows
 
 _RIDGE = 3e-16
@@ -85,8 +86,8 @@ class Iterate:
     def robust_weights(self) -> Float[np.ndarray, " m"]:
         """Return the weights of the rows, smaller for rows with large residuals."""
         sizes = np.abs(self.residuals) / self.scales
-        limit = _HUBER_THRESHOLD * np.median(sizes) + 1e-300
-        return self.weights * np.minimum(1.0, np.sqrt(limit / (sizes + 1e-300)))
+        limit = _HUBER_THRESHOLD * np.median(sizes) + TINY
+        return self.weights * np.minimum(1.0, np.sqrt(limit / (sizes + TINY)))
 
     def objective(self, weights: Float[np.ndarray, " m"]) -> float:
         """Return the weighted sum of squared residuals."""
@@ -180,7 +181,7 @@ def least_squares(
 
     Scales the columns of the matrix to norm one.
     """
-    norms = np.maximum(np.sqrt(np.einsum("ij,ij->j", matrix, matrix)), 1e-300)
+    norms = np.maximum(np.sqrt(np.einsum("ij,ij->j", matrix, matrix)), TINY)
     matrix /= norms
     (syrk,) = scipy.linalg.get_blas_funcs(("syrk",), (matrix,))
     (potrf,) = scipy.linalg.get_lapack_funcs(("potrf",), (matrix,))
@@ -232,7 +233,7 @@ def fit(
         weights = current.robust_weights() if step > 1 or is_start else current.weights
         objective = current.objective(weights)
         if damping and norm is not None:
-            damping /= max(_DAMPING_DECREASE, norm / max(np.sqrt(objective), 1e-300))
+            damping /= max(_DAMPING_DECREASE, norm / max(np.sqrt(objective), TINY))
         norm = np.sqrt(objective)
         is_transient = damping > _FINAL_DAMPING * _INITIAL_DAMPING
         matrix = jacobian_matrix(rows, current, weights, damping if is_transient else 0.0)
@@ -286,4 +287,4 @@ def _relative_change(rows: Sequence[Rows], current: Iterate, trial: Iterate) -> 
     step = trial.coefficients - current.coefficients
     change = sum(np.sum((values @ step) ** 2) for values in interior)
     size = sum(np.sum((values @ trial.coefficients) ** 2) for values in interior)
-    return float(np.sqrt(change / max(size, 1e-300)))
+    return float(np.sqrt(change / max(size, TINY)))

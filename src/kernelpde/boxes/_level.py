@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float, Int
 
+from kernelpde.arrays import TINY
 from kernelpde.boxes._basis import LocalBasis, LocalField, value_term
 from kernelpde.boxes._boxes import Boxes
 from kernelpde.boxes._iteration import (
@@ -126,7 +127,7 @@ class Level:
     @property
     def relative_indicator(self) -> float:
         """Largest held-out residual of a box, in ranges of the field."""
-        return float(self.indicator.max() / max(np.ptp(self.test_values), 1e-300))
+        return float(self.indicator.max() / max(np.ptp(self.test_values), TINY))
 
     @property
     def has_small_residuals(self) -> bool:
@@ -199,7 +200,7 @@ def _variation(values: np.ndarray, indices: np.ndarray, count: int) -> np.ndarra
     means = np.bincount(indices, values, count) / sums
     squares = np.bincount(indices, (values - means[indices]) ** 2, count) / sums
     deviation = np.sqrt(squares)
-    size = np.sqrt(np.mean(values**2)) + 1e-300
+    size = np.sqrt(np.mean(values**2)) + TINY
     return np.where(deviation > 0.05 * np.abs(values).max(), deviation / size, 0.0)
 
 

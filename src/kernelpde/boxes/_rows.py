@@ -7,7 +7,7 @@ import jax
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from kernelpde.arrays import to_array
+from kernelpde.arrays import TINY, to_array
 from kernelpde.boxes._basis import LocalBasis, value_term
 from kernelpde.boxes._boxes import Boxes
 from kernelpde.compiling import pointwise
@@ -218,7 +218,7 @@ def _edge_parameters(
     positions = np.linspace(0.0, cumulative[-1], count + 1)
     parameters = np.interp(positions, cumulative, ends)
     cells = np.minimum((parameters * _BOUNDARY_SAMPLES).astype(int), _BOUNDARY_SAMPLES - 1)
-    lengths = np.linalg.norm(steps[cells], axis=1) / np.maximum(density[cells], 1e-300)
+    lengths = np.linalg.norm(steps[cells], axis=1) / np.maximum(density[cells], TINY)
     is_valid = density[cells] > 0
     return parameters[is_valid], lengths[is_valid]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jaxtyping import Array, Float
 
-from kernelpde.arrays import Numbers, to_array
+from kernelpde.arrays import TINY, Numbers, to_array
 from kernelpde.boxes._basis import MAX_ORDER, LocalField
 from kernelpde.boxes._boxes import Boxes
 from kernelpde.boxes._level import ESTIMATE_FACTOR
@@ -264,7 +264,7 @@ class BoxErrorEstimate(AbstractErrorEstimate):
 
 def _weighted_rms(values: np.ndarray, areas: np.ndarray) -> float:
     """Return the root mean square over the domain, bounded away from zero."""
-    return max(float(np.sqrt(np.sum(areas * values**2) / areas.sum())), 1e-300)
+    return max(float(np.sqrt(np.sum(areas * values**2) / areas.sum())), TINY)
 
 
 def physical_boxes(frame: Frame, boxes: Boxes) -> tuple[np.ndarray, np.ndarray]:

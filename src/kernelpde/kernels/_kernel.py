@@ -244,6 +244,9 @@ class Sum(AbstractKernel):
         summands = (kernel.partials(x, y, orders) for kernel in (self.first, self.second))
         return list(map(add_optional, *summands))
 
+    def __repr__(self) -> str:
+        return f"{self.first!r} + {self.second!r}"
+
 
 class Product(AbstractKernel):
     """κ = κ₁ κ₂, differentiated by the product rule in both arguments.

@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from kernelpde.arrays import TINY
 from kernelpde.kernels import scale_lengthscales
 from kernelpde.learning.validation import data_conditions
 from kernelpde.problem import PointSet, Problem, prior_and_data_mean_square
@@ -150,5 +151,5 @@ def _data_mean_square(
         prior, data = prior_and_data_mean_square(problem, index, point_sets[index])
         data_ratios.append(data / prior)
         noise = np.asarray(point_sets[index].noise)
-        noise_ratios.append(float(np.mean(noise**2)) / max(data, 1e-300))
+        noise_ratios.append(float(np.mean(noise**2)) / max(data, TINY))
     return max(data_ratios, default=np.nan), min(noise_ratios, default=np.nan)

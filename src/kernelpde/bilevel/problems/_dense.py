@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from kernelpde.arrays import to_array
+from kernelpde.arrays import TINY, to_array
 from kernelpde.bilevel._protocol import (
     AbstractInnerProblem,
     AbstractLinearizedProblem,
@@ -56,7 +56,7 @@ class AbstractDenseProblem(AbstractInnerProblem[_Linearized]):
         del theta, linearized
         old, new = np.asarray(state), np.asarray(self.values(solution))
         updated = old + lengths[0] * (new - old)
-        change = np.max(np.abs(updated - old)) / max(np.max(np.abs(updated)), 1e-300)
+        change = np.max(np.abs(updated - old)) / max(np.max(np.abs(updated)), TINY)
         return InnerStep(to_array(updated), float(lengths[0]), float(change), {})
 
     def stabilize(self, state: Float[Array, " n"]) -> None:

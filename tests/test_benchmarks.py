@@ -26,6 +26,7 @@ OTHERS = (
     "estimates effectivity --names box2 --seeds 500:501",
     "criteria elliptic",
     "layers --cases eikonal",
+    "corners --names jump",
     "networks --seconds 1",
     "calibration --families line",
     "outliers --families line",

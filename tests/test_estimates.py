@@ -216,7 +216,7 @@ def test_an_accuracy_of_two_fields_on_a_line():
 def test_an_accuracy_with_kernels_that_are_held():
     solution = kp.solve(cubic(kp.freeze(kp.Gaussian(0.4))), accuracy=1e-4)
     assert true_error(solution) <= 2e-4
-    assert float(kp.hyperparameters(solution.kernels[0].kernel)["lengthscale"]) == 0.4
+    assert float(kp.hyperparameters(solution.kernels[0].first.kernel)["lengthscale"]) == 0.4
 
 
 def test_an_accuracy_with_inputs_on_a_circle_and_of_own_points():

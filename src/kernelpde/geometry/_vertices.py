@@ -1,14 +1,16 @@
 """Vertices of planar domains: points at which two smooth parts of the boundary end."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
 from kernelpde.geometry._facets import Facets
 from kernelpde.geometry._grid import bounding_box
-from kernelpde.geometry._region import AbstractRegion, Patch
+from kernelpde.geometry._region import AbstractRegion, Patch, as_patches
+from kernelpde.geometry._sampling import Mask, Points
 from kernelpde.geometry._tolerances import Tolerances
 
 _STEPS = 2048
@@ -75,16 +77,18 @@ def find_vertices(regions: Sequence[AbstractRegion]) -> list[Vertex]:
 
     Common ends of more than two parts, as on interfaces between domains, are no vertices.
     """
-    ends = [
-        end
+    curves = [
+        (patch, index)
         for index, region in enumerate(regions)
         for patch in region.as_patches()
         if patch.parameter_dim == 1 and len(patch.space.coordinates) == 2 and patch.has_normals
-        for end in _curve_ends(patch, index)
     ]
-    if not ends:
+    if not curves:
         return []
     probe = Tolerances.from_bounds(bounding_box(regions)).probe
+    interiors = [p.mask for p in as_patches(*regions) if p.is_interior and p.mask is not None]
+    is_boundary = partial(_is_boundary, interiors, probe)
+    ends = [end for patch, index in curves for end in _curve_ends(patch, index, is_boundary)]
     vertices = []
     while ends:
         offsets = np.abs(np.stack([end.point for end in ends]) - ends[0].point)
@@ -111,8 +115,27 @@ def _merge(ends: Sequence[_CurveEnd]) -> list[Side]:
     return sides
 
 
-def _curve_ends(curve: Patch, region: int) -> list[_CurveEnd]:
-    """Return the ends of a curve, of its smooth pieces, and of its parts in the mask."""
+def _is_boundary(
+    interiors: Sequence[Mask], probe: Float[np.ndarray, " 2"], points: Points, normals: Points
+) -> Bool[np.ndarray, " n"]:
+    """Return whether a domain is on the inner side of points, and none on the outer side."""
+    inner, outer = (
+        np.any([mask(points + sign * probe * normals) for mask in interiors], axis=0)
+        for sign in (-1.0, 1.0)
+    )
+    return inner & ~outer
+
+
+def _curve_ends(
+    curve: Patch, region: int, is_boundary: Callable[[Points, Points], Bool[np.ndarray, " n"]]
+) -> list[_CurveEnd]:
+    """Return the ends of a curve, of its smooth pieces, and of its parts in the mask.
+
+    **Arguments:**
+
+    - `is_boundary`: predicate of points with normals. Masks of coordinates with very different
+      units have tolerances in the larger unit, and may reject all of a curve.
+    """
     starts, stops = [0.0], [1.0]
     if isinstance(curve.chart, Facets):
         # The end of a piece is the last number before the start of the next one.
@@ -140,7 +163,7 @@ def _curve_ends(curve: Patch, region: int) -> list[_CurveEnd]:
     lengths = np.linalg.norm(directions, axis=1)
     is_end = lengths > 0
     if curve.mask is not None:
-        is_end &= curve.mask(near_points)
+        is_end &= curve.mask(near_points) | is_boundary(near_points, normals)
     return [
         _CurveEnd(points[i], directions[i] / lengths[i], normals[i], region)
         for i in np.flatnonzero(is_end)
